@@ -1,0 +1,55 @@
+# Everything happens in .venv, made from nothing but Python 3.11 or newer and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INPUTS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test check stubs bench clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Regard needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv .venv
+
+.venv/served: $(INPUTS) | $(BIN)/python
+	@echo "installing what demo and serve need (no torch) ..."
+	@$(PIP) install -c constraints.txt -e '.[pictures,serve,loadtest]'
+	@touch $@
+
+.venv/developed: $(INPUTS) | $(BIN)/python
+	@echo "installing everything, torch included ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ .venv/served
+
+setup: .venv/developed ## install everything, for work on the project
+
+demo: .venv/served ## translate, draw, load-test: the whole product in a minute
+	@$(BIN)/regard demo
+
+serve: .venv/served ## serve the embedded models on 127.0.0.1:50051
+	@$(BIN)/regard serve
+
+test: .venv/developed ## the whole test suite
+	@$(BIN)/python -m pytest
+
+check: .venv/developed ## format, lint, types, import arrows, protos and their stubs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/buf lint
+	@! git rev-parse --verify --quiet origin/main:proto >/dev/null || $(BIN)/buf breaking --against '.git#branch=origin/main'
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -q tests/contract/test_stubs.py
+
+stubs: .venv/developed ## regenerate the protobuf and gRPC stubs
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto --python_out=proto --mypy_out=quiet:proto proto/regard/v1/*.proto
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto --grpc_python_out=proto --mypy_grpc_out=quiet:proto $$(grep -l '^service ' proto/regard/v1/*.proto)
+
+bench: .venv/developed ## speed and memory of the embedded model, side by side with torch
+	@$(BIN)/python tests/benchmarks/recurrent.py
+
+clean: ## remove the environment
+	rm -rf .venv
