@@ -1,0 +1,87 @@
+"""Trains by recipe: `python -m training RECIPE --data DIR --out DIR`.
+
+It does not know how a model learns; it reads options and reports.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from training.recipes import RECIPES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options to a parser; torch is not loaded."""
+    recipes = "\n".join(f"  {name:14}{(recipe.__doc__ or '').splitlines()[0]}" for name, recipe in RECIPES.items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = (
+        "Train a model by a named recipe, then translate the test split with the best checkpoint.\n"
+        "Run it again with the same --out to go on after a stop; at most one epoch is lost."
+    )
+    parser.epilog = (
+        f"recipes:\n{recipes}\n\n"
+        "example:\n  python -m training toy_reverse --out runs/toy\n\n"
+        "--out then holds latest/ and best/ (weights as safetensors, config.json, tokenizer.json), curves.svg,\n"
+        "log/version_*/metrics.csv and, for going on, resume/."
+    )
+    parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help="one of the names below")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data sets (default: $REGARD_DATA)")
+    parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder of the run, made if need be")
+    parser.add_argument("--epochs", type=int, help="instead of the recipe's; the learning rate falls over all of them")
+    parser.add_argument("--seed", type=int, help="instead of the recipe's")
+    parser.add_argument("--accelerator", default="auto", help="auto, cpu, cuda, ... (default: %(default)s)")
+    parser.add_argument("--devices", type=int, default=1, help="how many of them (default: %(default)s)")
+    parser.add_argument("--precision", default="32-true", help="32-true, bf16-mixed, ... (default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="CPU threads of each process (default: torch's choice)")
+    parser.add_argument("--beam", type=int, default=5, help="beam size for the test split (default: %(default)s)")
+    parser.add_argument("--evaluate-only", action="store_true", help="do not train, only score best/ of --out again")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and evaluate as the options say; return the exit status."""
+    data = args.data or Path(os.environ.get("REGARD_DATA", ""))
+    # Here and not above: they load torch, which takes seconds that --help need not.
+    from torch.distributed import get_rank, is_initialized
+
+    from training.fit import Hardware
+    from training.search import SearchConfig
+    from training.translation import evaluate, train
+
+    # What Lightning says of itself and of devices that are not there.
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
+    try:
+        recipe = RECIPES[args.recipe]()
+        changed = {name: getattr(args, name) for name in ("epochs", "seed") if getattr(args, name) is not None}
+        recipe = replace(recipe, fit=replace(recipe.fit, **changed))
+        search = SearchConfig(beam_size=args.beam)
+        hardware = Hardware(
+            accelerator=args.accelerator, devices=args.devices, precision=args.precision, threads=args.threads
+        )
+        if recipe.needs_data and data == Path():
+            raise ValueError(f"{recipe.name} needs data: give their folder by --data or REGARD_DATA.")
+        if not args.evaluate_only:
+            train(recipe, data=data, out=args.out, hardware=hardware)
+        # Each device has a process of its own; one of them reports.
+        if is_initialized() and get_rank() != 0:
+            return 0
+        for figure in evaluate(recipe, data=data, folder=args.out / "best", config=search):
+            sys.stdout.write(f"{figure.metric:6}{figure.value:7.2f}  {figure.test_set}; {figure.search}\n")
+    except (FileNotFoundError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m training")
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

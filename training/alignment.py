@@ -1,0 +1,105 @@
+"""Aligns words by a model's attention and scores the links against gold ones.
+
+It does not know how the attention was computed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training.model import SequenceModel
+from training.vocabulary import BEGIN, Vocabulary
+
+Links = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignedPair:
+    """Words of a sentence and its translation, and which belong together; links count from 0, source word first."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    sure: Links
+    possible: Links  # the sure ones among them
+
+
+def read_alignments(path: Path) -> list[AlignedPair]:
+    """Read lines of source<TAB>target<TAB>links, words between spaces, links i-j if sure and i?j if only possible.
+
+    Raises FileNotFoundError where there is no file, ValueError for a line of another form.
+    """
+    pairs: list[AlignedPair] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), start=1):
+        try:
+            source, target, links = line.split("\t")
+            sure = frozenset(_link(link, "-") for link in links.split() if "-" in link)
+            only_possible = frozenset(_link(link, "?") for link in links.split() if "-" not in link)
+        except ValueError as error:
+            raise ValueError(f"Line {number} of {path} is not source, target and links.") from error
+        pairs.append(
+            AlignedPair(
+                source=tuple(source.split(" ")),
+                target=tuple(target.split(" ")),
+                sure=sure,
+                possible=sure | only_possible,
+            )
+        )
+    return pairs
+
+
+def _link(text: str, mark: str) -> tuple[int, int]:
+    source, target = text.split(mark)
+    return int(source), int(target)
+
+
+def alignment_error_rate(found: Sequence[Links], gold: Sequence[AlignedPair]) -> float:
+    """Return 1 - (|A and S| + |A and P|) / (|A| + |S|) over all sentences: Och and Ney 2003, section 4."""
+    sure = sum(len(links & pair.sure) for links, pair in zip(found, gold, strict=True))
+    possible = sum(len(links & pair.possible) for links, pair in zip(found, gold, strict=True))
+    return 1.0 - (sure + possible) / (sum(map(len, found)) + sum(len(pair.sure) for pair in gold))
+
+
+@torch.inference_mode()
+def align(model: SequenceModel[Any, Any], vocabulary: Vocabulary, pair: AlignedPair) -> Links:
+    """Link every target word to the source word that the model looks at most, layers and heads averaged.
+
+    The model is led through the given translation. Attention is summed over a word's source pieces and averaged over
+    its target pieces.
+    """
+    source, source_words = _pieces(vocabulary, pair.source)
+    target, target_words = _pieces(vocabulary, pair.target)
+    target_in = torch.tensor([[BEGIN, *target[:-1]]])
+    _, attention = model.forward(torch.tensor([source]), torch.tensor([len(source)]), target_in)
+    words = merge(attention[0].mean(dim=(1, 2)), source_words, target_words)
+    return frozenset((int(place), word) for word, place in enumerate(words.argmax(dim=1)))
+
+
+def merge(attention: Tensor, source_words: Sequence[int | None], target_words: Sequence[int | None]) -> Tensor:
+    """Turn attention [target piece, source piece] into [target word, source word]; None marks a piece of no word."""
+    source = torch.zeros(len(source_words), _count(source_words))
+    for piece, word in enumerate(source_words):
+        if word is not None:
+            source[piece, word] = 1.0
+    target = torch.zeros(_count(target_words), len(target_words))
+    for piece, word in enumerate(target_words):
+        if word is not None:
+            target[word, piece] = 1.0
+    return target @ attention @ source / target.sum(dim=1, keepdim=True).clamp(min=1.0)
+
+
+def _count(words: Sequence[int | None]) -> int:
+    return max((word + 1 for word in words if word is not None), default=0)
+
+
+def _pieces(vocabulary: Vocabulary, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+    """Return the ids of words joined by spaces and the word of each; </s> belongs to none."""
+    ids, spans = vocabulary.encode_with_spans(" ".join(words))
+    word_at: list[int] = []
+    for number, word in enumerate(words):
+        # A piece that covers nothing but a space opens the word behind it.
+        word_at.extend([number] * (len(word) + (number > 0)))
+    return ids, [*(word_at[end - 1] for _, end in spans[:-1]), None]

@@ -1,0 +1,122 @@
+"""Writes and reads trained models as safetensors with a JSON beside it, never a pickle.
+
+It does not know how a model was trained, nor what will become of it.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+
+from training.rnn import Rnn, RnnConfig
+from training.vocabulary import Vocabulary
+
+FORMAT = 1
+KINDS = {"rnn": (RnnConfig, Rnn)}
+_KEYS = {"format", "recipe", "model", "vocabulary", "metrics", "provenance"}
+
+
+class CheckpointError(ValueError):
+    """The folder is not a checkpoint that this version can read; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A trained model, ready to use, with what is known of it."""
+
+    recipe: str
+    model: Rnn
+    vocabulary: Vocabulary
+    metrics: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write model.safetensors, config.json and tokenizer.json; the folder appears whole or not at all."""
+    kind = next(name for name, (_, model) in KINDS.items() if type(checkpoint.model) is model)
+    config = {
+        "format": FORMAT,
+        "recipe": checkpoint.recipe,
+        "model": {"kind": kind, **asdict(checkpoint.model.config)},
+        "vocabulary": {"size": checkpoint.vocabulary.size, "sha256": checkpoint.vocabulary.digest},
+        "metrics": checkpoint.metrics,
+        "provenance": checkpoint.provenance,
+    }
+    # Each tensor once: the output layer's weight is the embedding's.
+    weights = {name: parameter.detach().contiguous() for name, parameter in checkpoint.model.named_parameters()}
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    (partial / "model.safetensors").write_bytes(safetensors.torch.save(weights))
+    (partial / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    checkpoint.vocabulary.save(partial / "tokenizer.json")
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+def point(link: Path, folder: Path) -> None:
+    """Make link lead to folder, its neighbour, in one step: readers see the old one or the new one."""
+    partial = link.with_name(link.name + ".partial")
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(folder.name)
+    partial.replace(link)
+
+
+def load(folder: Path) -> Checkpoint:
+    """Read a checkpoint for evaluation.
+
+    Raises FileNotFoundError for a missing file and CheckpointError for one with unknown, missing or contradictory
+    contents. Nothing in the files is executed.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        settings = dict(config["model"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"config.json of {folder} is not a checkpoint's.") from error
+    _same_keys(folder, "config.json", set(config), _KEYS)
+    if config["format"] != FORMAT:
+        raise CheckpointError(f"{folder} has format {config['format']}, but this version reads format {FORMAT}.")
+    kind = settings.pop("kind", None)
+    if kind not in KINDS:
+        raise CheckpointError(f"{folder} holds a model of kind {kind}, but this version knows {', '.join(KINDS)}.")
+    config_type, model_type = KINDS[kind]
+    _same_keys(folder, "the model's settings", set(settings), {field.name for field in fields(config_type)})
+    vocabulary = Vocabulary.load(folder / "tokenizer.json")
+    if vocabulary.digest != config["vocabulary"]["sha256"]:
+        raise CheckpointError(f"tokenizer.json of {folder} is not the one that the model was trained with.")
+    if not vocabulary.size == config["vocabulary"]["size"] == settings["vocabulary"]:
+        raise CheckpointError(
+            f"tokenizer.json of {folder} has {vocabulary.size} entries, but the model has {settings['vocabulary']}."
+        )
+    model = model_type(config_type(**settings))
+    try:
+        weights = safetensors.torch.load((folder / "model.safetensors").read_bytes())
+    except SafetensorError as error:
+        raise CheckpointError(f"model.safetensors of {folder} is not a safetensors file: {error}") from error
+    parameters = dict(model.named_parameters())
+    _same_keys(folder, "model.safetensors", set(weights), set(parameters))
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            raise CheckpointError(
+                f"{name} in {folder} has shape {tuple(weights[name].shape)}, but its settings ask for "
+                f"{tuple(parameter.shape)}."
+            )
+        parameter.data.copy_(weights[name])
+    return Checkpoint(
+        recipe=config["recipe"],
+        model=model.eval(),
+        vocabulary=vocabulary,
+        metrics=config["metrics"],
+        provenance=config["provenance"],
+    )
+
+
+def _same_keys(folder: Path, what: str, found: set[str], expected: set[str]) -> None:
+    if found != expected:
+        unknown, missing = sorted(found - expected), sorted(expected - found)
+        raise CheckpointError(f"{what} of {folder}: unknown {unknown}, missing {missing}.")

@@ -1,0 +1,60 @@
+"""Scores translations with the usual measures.
+
+It does not know how a model was trained, nor on what.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from training.model import SequenceModel
+from training.search import SearchConfig, search_all
+from training.translation_data import References
+from training.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measure of quality with all that it takes to measure it again."""
+
+    metric: str
+    value: float
+    test_set: str
+    search: str
+    signature: str
+
+
+def translate(
+    model: SequenceModel[Any, Any], vocabulary: Vocabulary, texts: Sequence[str], config: SearchConfig
+) -> list[str]:
+    """Return the best translation of every text."""
+    found = search_all(model, vocabulary.encode_all(texts), config)
+    return [vocabulary.decode(hypotheses[0].tokens) for hypotheses in found]
+
+
+def score(translations: Sequence[str], references: Sequence[References], *, test_set: str, search: str) -> list[Figure]:
+    """Compare translations with one or more references of each: exact matches, BLEU and chrF by sacreBLEU (Post 2018).
+
+    test_set and search are what the figures say of what was translated and how.
+    """
+    most = max(len(reference.targets) for reference in references)
+    # sacreBLEU wants streams, one per place of a reference; None stands where a sentence has fewer.
+    streams = [
+        [reference.targets[place] if place < len(reference.targets) else None for reference in references]
+        for place in range(most)
+    ]
+    figures: list[Figure] = []
+    for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+        # The package takes None for a missing reference, though its types do not say so.
+        value = round(metric.corpus_score(translations, cast(list[list[str]], streams)).score, 4)
+        figures.append(
+            Figure(metric=name, value=value, test_set=test_set, search=search, signature=str(metric.get_signature()))
+        )
+    matches = [text in reference.targets for text, reference in zip(translations, references, strict=True)]
+    signature = "percent of translations that equal a reference"
+    exact = round(100 * sum(matches) / len(matches), 4)
+    figures.append(Figure(metric="exact", value=exact, test_set=test_set, search=search, signature=signature))
+    return figures
