@@ -1,0 +1,1 @@
+"""The bridge from a trained checkpoint to a verified bundle; needs torch and ONNX, knows nothing of serving."""

@@ -1,0 +1,228 @@
+"""Makes a bundle of a trained checkpoint: traces it, stores it as float16 and as int8, compares both with the model.
+
+It does not write files, nor know which network it exports.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import cast
+
+from onnx import ModelProto
+from torch import nn
+
+from export.bundle import TOKENIZER, Bundle, describe_graph
+from export.calibrate import find_ranges
+from export.checks import PLAIN, check_graph
+from export.errors import BundleError, ParityError
+from export.graphs import ExportableModel, TorchMachine, open_model
+from export.greedy import LARGEST_TARGET
+from export.parity import Grid, measure
+from export.ports import ModelPorts
+from export.quantize import CONTRIB, observed, prepare, quantize
+from export.runtime import OnnxMachine
+from export.storage import round_weights, store_as_float16
+from export.trace import trace
+from export.verify import check_tokenizer
+from regard.v1 import bundle_pb2
+from training.checkpoint import Checkpoint, load
+from training.recipes import RECIPES
+from training.vocabulary import BEGIN, END, PAD, UNKNOWN
+
+LARGEST_SOURCE = 256
+
+# Float16 storage loses nothing against weights that were rounded before, so only the order of sums differs.
+PORTABLE_TOLERANCE = 1e-4
+# int8 is held by how often it decides as the trained model does; the bounds on values only catch what is broken.
+INT8_TOLERANCES = {"": 0.5, "scores": 2.0}
+
+_PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "tokenizers", "torch")
+_TATOEBA_LICENCE = (
+    "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/), like the sentences it learnt from: Tatoeba "
+    "(https://tatoeba.org) and its contributors, as prepared by https://www.manythings.org/anki"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSettings:
+    """What an export depends on besides the checkpoint.
+
+    Attributes:
+        data: folder of the data sets, for sentences to calibrate and to compare with; None to do without.
+        description: one line for lists of models; the recipe's if empty.
+        licence: of the weights; that of the data if empty.
+        calibration_sentences: training sentences that int8 is calibrated on.
+        compared_sentences: validation sentences that are decoded by every profile and by the trained model.
+        least_agreement: share of greedy choices of int8 that must be those of the trained model.
+        grid: sizes at which graphs and model are compared.
+    """
+
+    data: Path | None = None
+    description: str = ""
+    licence: str = ""
+    calibration_sentences: int = 400
+    compared_sentences: int = 200
+    least_agreement: float = 0.95
+    grid: Grid = field(default_factory=Grid)
+
+
+def find_checkpoint(run: Path) -> Path:
+    """Return the checkpoint of a run: its best, else its latest, or the folder itself if it is one.
+
+    Raises BundleError where there is none.
+    """
+    for folder in (run, run / "best", run / "latest"):
+        if (folder / "config.json").is_file():
+            return folder
+    raise BundleError(f"{run} holds no checkpoint: neither config.json nor best/ nor latest/ is there.")
+
+
+def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> Bundle:
+    """Return the bundle of a run's checkpoint, saying what is being done.
+
+    Raises ExportError, with a sentence, if the model cannot be exported or its graphs do not compute what it does.
+    """
+    folder = find_checkpoint(run)
+    checkpoint = load(folder)
+    measured = ", ".join(f"{name} {value:.4g}" for name, value in checkpoint.metrics.items())
+    say(f"read {folder}: {checkpoint.recipe}, {measured}")
+    calibration, compared = _sentences(checkpoint, settings)
+    trained = cast("ExportableModel", checkpoint.model)
+    rounded = copy.deepcopy(trained)
+    round_weights(cast("nn.Module", rounded))
+    rounded.prepare_for_export()
+    model = open_model(trained, vocabulary=checkpoint.vocabulary.size)
+    stored = open_model(rounded, vocabulary=checkpoint.vocabulary.size)
+
+    say("tracing the encoder and the decoder step, each with inputs of two sizes")
+    encode = store_as_float16(trace(stored.encode, stored.encode_samples, stored.ports.encode))
+    step = trace(stored.step, stored.step_samples, stored.ports.step)
+    files = {"encode.portable.onnx": _bytes(encode)}
+
+    say(f"profile portable: {len(step.graph.node)} operators a step, weights stored as float16")
+    half = store_as_float16(step)
+    files["step.portable.onnx"] = _bytes(half)
+    machine = OnnxMachine(files["encode.portable.onnx"], files["step.portable.onnx"])
+    portable = bundle_pb2.Profile(
+        name="portable",
+        precision=bundle_pb2.PRECISION_FLOAT16_WEIGHTS,
+        encode=describe_graph("encode.portable.onnx", encode, stored.ports.encode),
+        step=describe_graph("step.portable.onnx", half, stored.ports.step),
+        parity=measure(
+            TorchMachine(stored),
+            machine,
+            stored.ports,
+            grid=settings.grid,
+            tolerances={"": PORTABLE_TOLERANCE},
+            sources=compared,
+        ),
+    )
+    _say_parity(portable.parity, say)
+
+    say(f"profile cpu: int8, ranges of activations from {len(calibration)} sentences")
+    prepared = prepare(step)
+    ranges = find_ranges(machine, prepared, observed(prepared), stored.ports, calibration)
+    say("  " + ", ".join(f"{name} {value:.3g}" for name, value in ranges.items()))
+    quantized = store_as_float16(quantize(prepared, ranges))
+    check_graph(quantized, stored.ports.step, domains=PLAIN | {CONTRIB})
+    files["step.cpu.onnx"] = _bytes(quantized)
+    cpu = bundle_pb2.Profile(
+        name="cpu",
+        precision=bundle_pb2.PRECISION_INT8,
+        encode=portable.encode,
+        step=describe_graph("step.cpu.onnx", quantized, stored.ports.step),
+        parity=measure(
+            TorchMachine(model),
+            OnnxMachine(files["encode.portable.onnx"], files["step.cpu.onnx"]),
+            model.ports,
+            grid=settings.grid,
+            tolerances=INT8_TOLERANCES,
+            sources=compared,
+        ),
+    )
+    _say_parity(cpu.parity, say)
+    if cpu.parity.greedy_agreement < settings.least_agreement:
+        raise ParityError(
+            f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of {len(compared)} "
+            f"sentences' steps, but {settings.least_agreement:.1%} is asked for."
+        )
+    files[TOKENIZER] = (folder / TOKENIZER).read_bytes()
+    manifest = _manifest(folder, checkpoint, settings, model.ports)
+    manifest.profiles.extend((portable, cpu))
+    check_tokenizer(manifest, files)
+    return Bundle(manifest, files)
+
+
+def _sentences(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[list[list[int]], list[list[int]]]:
+    """Return ids of training sentences to calibrate with and of validation sentences to compare with."""
+    recipe = RECIPES[checkpoint.recipe]()
+    if recipe.needs_data and settings.data is None:
+        raise BundleError(
+            f"{recipe.name} learnt from data, and int8 is calibrated on some of them: give their folder by --data or "
+            "REGARD_DATA."
+        )
+    corpus = recipe.read(settings.data or Path())
+    rng = random.Random(1)  # noqa: S311  picks sentences, keeps no secret
+    picked = [
+        [pair.source for pair in rng.sample(pairs, min(count, len(pairs)))]
+        for pairs, count in (
+            (corpus.train, settings.calibration_sentences),
+            (corpus.valid, settings.compared_sentences),
+        )
+    ]
+    calibration, compared = (checkpoint.vocabulary.encode_all(texts) for texts in picked)
+    return calibration, compared
+
+
+def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, ports: ModelPorts) -> bundle_pb2.Bundle:
+    recipe = RECIPES[checkpoint.recipe]()
+    origin = str(checkpoint.provenance["data"]["origin"])
+    weights = (folder / "model.safetensors").read_bytes()
+    return bundle_pb2.Bundle(
+        task=bundle_pb2.TASK_TRANSLATION,
+        description=settings.description or str(RECIPES[checkpoint.recipe].__doc__).partition("\n")[0],
+        default_profile="cpu",
+        default_profile_reason="int8 is the faster of the two on a CPU",
+        tokenizer=bundle_pb2.Tokenizer(
+            file=TOKENIZER,
+            vocabulary_size=checkpoint.vocabulary.size,
+            pad_id=PAD,
+            unknown_id=UNKNOWN,
+            begin_id=BEGIN,
+            end_id=END,
+        ),
+        source_languages=[recipe.source_language],
+        target_languages=[recipe.target_language],
+        limits=bundle_pb2.Limits(max_source_tokens=LARGEST_SOURCE, max_target_tokens=LARGEST_TARGET),
+        attention=bundle_pb2.AttentionAxes(
+            layers=ports.layers,
+            heads=ports.heads,
+            alignment_heads=[
+                bundle_pb2.AttentionHead(layer=ports.layers - 1, head=head) for head in range(ports.heads)
+            ],
+        ),
+        provenance=bundle_pb2.Provenance(
+            recipe=checkpoint.recipe,
+            training_data=origin,
+            licence=settings.licence or (_TATOEBA_LICENCE if "Tatoeba" in origin else "Apache-2.0"),
+            versions={name: version(name) for name in _PACKAGES},
+            checkpoint_sha256=hashlib.sha256(weights).hexdigest(),
+            created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        ),
+    )
+
+
+def _bytes(model: ModelProto) -> bytes:
+    return model.SerializeToString(deterministic=True)
+
+
+def _say_parity(record: bundle_pb2.ParityRecord, say: Callable[[str], object]) -> None:
+    worst = ", ".join(f"{port.port} {port.worst_absolute:.2g}" for port in record.ports)
+    say(f"  largest differences: {worst}; greedy choices agree to {record.greedy_agreement:.2%}")

@@ -1,0 +1,132 @@
+"""Compares a candidate with its reference on every port, over sizes, paddings and steps, and says how far off it is.
+
+It does not know what runs either of them: torch, ONNX Runtime or a few lines of numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from export.errors import ParityError
+from export.greedy import BEGIN, greedy_steps, pad_sources, random_sources, step_inputs
+from export.ports import ModelPorts, Role
+from export.runtime import Arrays, Machine
+from regard.v1 import bundle_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """What is tried: every batch with every length, and so many steps of each."""
+
+    batches: tuple[int, ...] = (1, 2, 3, 5)
+    source_lengths: tuple[int, ...] = (1, 2, 9, 16, 50)
+    steps: int = 4
+    seed: int = 1
+
+
+def measure(
+    reference: Machine,
+    candidate: Machine,
+    ports: ModelPorts,
+    *,
+    grid: Grid,
+    tolerances: Mapping[str, float],
+    sources: Sequence[Sequence[int]],
+) -> bundle_pb2.ParityRecord:
+    """Compare over the grid, and greedy decoding over sources (ids that end in </s>).
+
+    Both get the same inputs at every step, so that differences do not add up; only greedy decoding leaves each its own
+    states. tolerances holds the largest absolute difference allowed for a port, "" for all ports that it does not name.
+
+    Raises ParityError, naming the port, shapes and difference, if one is exceeded, if a value is NaN or infinite, or
+    if attention is not what it must be: rows that sum to 1 over real positions, exactly 0 elsewhere, all 0 for an empty
+    row.
+    """
+    worst = {port.name: 0.0 for port in (*ports.encode.outputs, *ports.step.outputs)}
+    for where, expected, got in _pairs(reference, candidate, ports, grid):
+        for name, array in expected.items():
+            _finite(f"{name} of the model", array, where)
+            _finite(name, got[name], where)
+            if array.shape != got[name].shape:
+                raise ParityError(f"{name} has shape {got[name].shape} and not {array.shape} at {where}.")
+            difference = float(np.abs(array.astype(np.float64) - got[name].astype(np.float64)).max())
+            worst[name] = max(worst[name], difference)
+            tolerance = tolerances.get(name, tolerances[""])
+            if difference > tolerance:
+                raise ParityError(f"{name} differs by {difference:.3g} at {where}, but {tolerance:.3g} is allowed.")
+    return bundle_pb2.ParityRecord(
+        tolerance=max(tolerances.values()),
+        batches=grid.batches,
+        source_lengths=grid.source_lengths,
+        steps=grid.steps,
+        ports=[bundle_pb2.PortDifference(port=name, worst_absolute=value) for name, value in sorted(worst.items())],
+        greedy_agreement=greedy_agreement(reference, candidate, ports, sources),
+    )
+
+
+def greedy_agreement(
+    reference: Machine, candidate: Machine, ports: ModelPorts, sources: Sequence[Sequence[int]]
+) -> float:
+    """Return the share of greedy choices that are the same, 0 to 1; one difference does not bring on others."""
+    same = total = 0
+    for step in greedy_steps((reference, candidate), ports, sources):
+        same += int((step.chosen[0] == step.chosen[1])[step.live].sum())
+        total += int(step.live.sum())
+    return same / max(total, 1)
+
+
+def _pairs(
+    reference: Machine, candidate: Machine, ports: ModelPorts, grid: Grid
+) -> Iterator[tuple[str, Arrays, Arrays]]:
+    """Yield where we are, and what reference and candidate make of the same inputs."""
+    rng = np.random.default_rng(grid.seed)
+    for batch in grid.batches:
+        for length in grid.source_lengths:
+            inputs = pad_sources(random_sources(batch, length, ports.vocabulary, rng))
+            where = f"batch {batch}, length {length}"
+            memory = reference.encode(inputs)
+            yield f"{where}, encode", memory, candidate.encode(inputs)
+            state: Arrays = memory
+            feed: Arrays = {}
+            for number in range(1, grid.steps + 1):
+                token = rng.integers(BEGIN, ports.predictable, size=batch)
+                feed = step_inputs(ports.step, token, state, memory)
+                state, got = reference.step(feed), candidate.step(feed)
+                place = f"{where}, step {number}"
+                yield place, state, got
+                if ports.layers:
+                    _check_attention(got["attention"], inputs["source_length"], place)
+            _check_empty_row(candidate, ports, feed, where)
+
+
+def _finite(name: str, array: NDArray[Any], where: str) -> None:
+    if not np.isfinite(array).all():
+        raise ParityError(f"{name} has a value that is NaN or infinite at {where}.")
+
+
+def _check_attention(attention: NDArray[np.float32], length: NDArray[np.int64], where: str) -> None:
+    padding: NDArray[np.bool_] = np.greater_equal(np.arange(attention.shape[-1], dtype=np.int64), length[:, None])
+    outside = np.where(padding[:, None, None, :], attention, 0.0)
+    if (outside != 0.0).any():
+        raise ParityError(f"attention looks at padding with weight {np.abs(outside).max():.3g} at {where}.")
+    error = float(np.abs(attention.sum(axis=-1) - 1.0).max())
+    if error > 1e-5:
+        raise ParityError(f"a row of attention sums to 1 only within {error:.3g} at {where}.")
+
+
+def _check_empty_row(candidate: Machine, ports: ModelPorts, feed: Arrays, where: str) -> None:
+    """Mask everything, as no caller may: softmax over nothing is where NaN comes from."""
+    masks = {port.name for port in ports.step.inputs if port.role is Role.MEMORY and port.dtype == "bool"}
+    if not masks:
+        return
+    emptied = {name: np.zeros_like(array) if name in masks else array for name, array in feed.items()}
+    outputs = candidate.step(emptied)
+    for name, array in outputs.items():
+        _finite(name, array, f"{where}, nothing to look at")
+    if ports.layers and (outputs["attention"] != 0.0).any():
+        raise ParityError(f"attention is not 0 at {where}, nothing to look at.")

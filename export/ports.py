@@ -1,0 +1,116 @@
+"""Names the tensors that go into and come out of the two graphs of a model: the one list of their names.
+
+Knows neither torch nor ONNX, nor which model has which memory and state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Role(Enum):
+    """What a tensor is to the engine."""
+
+    SOURCE = "source"
+    SOURCE_LENGTH = "source_length"
+    MEMORY = "memory"
+    STATE = "state"
+    TOKEN = "token"  # noqa: S105  a word of text
+    SCORES = "scores"
+    ATTENTION = "attention"
+
+
+Axes = tuple[str | int, ...]
+
+NEXT = "next."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """One tensor of a graph.
+
+    Attributes:
+        name: in the graph and in the bundle.
+        role: what the engine does with it.
+        dtype: as numpy and ONNX write it: float32, int64, bool.
+        axes: a name for each axis that varies (batch, source), a number for each that does not.
+    """
+
+    name: str
+    role: Role
+    dtype: str
+    axes: Axes
+
+
+class GraphPorts(NamedTuple):
+    """The tensors of one graph, in the graph's order."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+class Part(NamedTuple):
+    """One field of a model's memory or state."""
+
+    field: str
+    dtype: str
+    axes: Axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPorts:
+    """The tensors of both graphs of a model, with the sizes that an engine must know.
+
+    Attributes:
+        vocabulary: ids that a source may hold.
+        predictable: ids that can be predicted, the first ones of the vocabulary: the columns of `scores`.
+        layers: of `attention`; 0 for a model without attention.
+        heads: of `attention`; 0 for a model without attention.
+    """
+
+    encode: GraphPorts
+    step: GraphPorts
+    vocabulary: int
+    predictable: int
+    layers: int
+    heads: int
+
+
+def name_ports(
+    *, memory: Sequence[Part], state: Sequence[Part], vocabulary: int, predictable: int, layers: int, heads: int
+) -> ModelPorts:
+    """Return the ports of a model with these fields of memory and state.
+
+    Raises ValueError if a field's first axis is not batch.
+    """
+    for part in (*memory, *state):
+        if not part.axes or part.axes[0] != "batch":
+            raise ValueError(f"{part.field} has axes {part.axes}, but the first axis of memory and state is batch.")
+    memory_ports = tuple(
+        Port(name=f"memory.{part.field}", role=Role.MEMORY, dtype=part.dtype, axes=part.axes) for part in memory
+    )
+    state_ports = tuple(
+        Port(name=f"state.{part.field}", role=Role.STATE, dtype=part.dtype, axes=part.axes) for part in state
+    )
+    next_ports = tuple(
+        Port(name=NEXT + port.name, role=Role.STATE, dtype=port.dtype, axes=port.axes) for port in state_ports
+    )
+    source = Port(name="source", role=Role.SOURCE, dtype="int64", axes=("batch", "source"))
+    length = Port(name="source_length", role=Role.SOURCE_LENGTH, dtype="int64", axes=("batch",))
+    token = Port(name="token", role=Role.TOKEN, dtype="int64", axes=("batch",))
+    scores = Port(name="scores", role=Role.SCORES, dtype="float32", axes=("batch", predictable))
+    attention = Port(name="attention", role=Role.ATTENTION, dtype="float32", axes=("batch", layers, heads, "source"))
+    return ModelPorts(
+        encode=GraphPorts(inputs=(source, length), outputs=(*memory_ports, *state_ports)),
+        step=GraphPorts(
+            inputs=(token, *state_ports, *memory_ports),
+            outputs=(scores, *next_ports, *((attention,) if layers else ())),
+        ),
+        vocabulary=vocabulary,
+        predictable=predictable,
+        layers=layers,
+        heads=heads,
+    )

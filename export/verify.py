@@ -1,0 +1,165 @@
+"""Verifies a bundle without what trained it: files, manifest, graphs, tokenizer, and that its profiles agree.
+
+It does not know how the bundle was made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from tokenizers import Tokenizer
+
+from export.bundle import name_and_version, read_bundle
+from export.checks import PLAIN, check_graph
+from export.errors import BundleError, ExportError
+from export.greedy import random_sources
+from export.parity import Grid, measure
+from export.ports import GraphPorts, ModelPorts, Port, Role
+from export.quantize import CONTRIB
+from export.runtime import OnnxMachine
+from regard.v1 import bundle_pb2
+
+Say = Callable[[str], object]
+
+
+def verify(folder: Path, say: Say) -> None:
+    """Verify the bundle in a folder, saying what holds. Raises ExportError, with a sentence, for what does not."""
+    bundle = read_bundle(folder)
+    manifest = bundle.manifest
+    if (manifest.name, manifest.version) != name_and_version(folder):
+        raise BundleError(f"{folder} holds {manifest.name}/{manifest.version}, another bundle than its path says.")
+    say(f"files: {len(manifest.files)}, each as the manifest vouches for")
+    check_tokenizer(manifest, bundle.files)
+    say(f"tokenizer: {manifest.tokenizer.vocabulary_size} entries, special ones where they should be")
+    machines: dict[str, tuple[OnnxMachine, ModelPorts]] = {}
+    for profile in manifest.profiles:
+        machines[profile.name] = _open(profile, bundle.files, manifest.tokenizer.vocabulary_size)
+        say(f"profile {profile.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
+    if manifest.default_profile not in machines:
+        raise BundleError(f"The default profile {manifest.default_profile!r} is not among {sorted(machines)}.")
+    _compare(manifest, machines, say)
+
+
+def check_tokenizer(manifest: bundle_pb2.Bundle, files: Mapping[str, bytes]) -> None:
+    """Check a bundle's tokenizer against its manifest. Raises BundleError if they do not belong together."""
+    entry = manifest.tokenizer
+    try:
+        tokenizer = Tokenizer.from_str(files[entry.file].decode())
+    except KeyError as error:
+        raise BundleError(f"{entry.file!r} is not among the bundle's files.") from error
+    except Exception as error:  # tokenizers raises plain Exception
+        raise BundleError(f"{entry.file} is not a tokenizer: {error}") from error
+    if tokenizer.get_vocab_size() != entry.vocabulary_size:
+        raise BundleError(
+            f"{entry.file} has {tokenizer.get_vocab_size()} entries, "
+            f"but the model was made for {entry.vocabulary_size}."
+        )
+    special = {"<pad>": entry.pad_id, "<unk>": entry.unknown_id, "<s>": entry.begin_id, "</s>": entry.end_id}
+    for token, index in special.items():
+        if tokenizer.token_to_id(token) != index:
+            raise BundleError(
+                f"{entry.file} has id {tokenizer.token_to_id(token)} for {token}, but it must be {index}."
+            )
+    if tokenizer.encode("a").ids[-1] != entry.end_id:
+        raise BundleError(f"{entry.file} does not end what it encodes with </s>.")
+    if json.loads(tokenizer.to_str())["added_tokens"]:
+        raise BundleError(f"{entry.file} has added tokens: a text could spell </s> and end itself.")
+
+
+def _open(profile: bundle_pb2.Profile, files: Mapping[str, bytes], vocabulary: int) -> tuple[OnnxMachine, ModelPorts]:
+    domains = PLAIN | {CONTRIB} if profile.precision == bundle_pb2.PRECISION_INT8 else PLAIN
+    described: list[GraphPorts] = []
+    for graph in (profile.encode, profile.step):
+        try:
+            model = onnx.load_model_from_string(files[graph.file])
+        except KeyError as error:
+            raise BundleError(f"{graph.file!r} is not among the bundle's files.") from error
+        except DecodeError as error:
+            raise BundleError(f"{graph.file} is not an ONNX graph.") from error
+        opset = next((entry.version for entry in model.opset_import if entry.domain == ""), 0)
+        if (opset, model.ir_version) != (graph.opset, graph.ir_version):
+            raise BundleError(
+                f"{graph.file} has opset {opset} and IR {model.ir_version}, "
+                f"but the manifest says {graph.opset} and {graph.ir_version}."
+            )
+        ports = GraphPorts(*(tuple(map(_port, side)) for side in (graph.inputs, graph.outputs)))
+        check_graph(model, ports, domains=domains)
+        described.append(ports)
+    encode, step = described
+    axes = {port.role: port.axes for port in step.outputs}
+    match axes.get(Role.SCORES), axes.get(Role.ATTENTION, ("batch", 0, 0, "source")):
+        case ("batch", int(predictable)), ("batch", int(layers), int(heads), "source"):
+            pass
+        case scores, attention:
+            raise BundleError(f"Profile {profile.name!r} has scores {scores} and attention {attention}.")
+    ports = ModelPorts(
+        encode=encode, step=step, vocabulary=vocabulary, predictable=predictable, layers=layers, heads=heads
+    )
+    return OnnxMachine(files[profile.encode.file], files[profile.step.file]), ports
+
+
+def _port(port: bundle_pb2.Port) -> Port:
+    try:
+        role = Role[bundle_pb2.PortRole.Name(port.role).removeprefix("PORT_ROLE_")]
+    except KeyError:
+        raise BundleError(f"{port.name!r} has no role.") from None
+    return Port(
+        name=port.name,
+        role=role,
+        dtype=port.dtype,
+        axes=tuple(int(axis) if axis.isdigit() else axis for axis in port.axes),
+    )
+
+
+def _compare(manifest: bundle_pb2.Bundle, machines: Mapping[str, tuple[OnnxMachine, ModelPorts]], say: Say) -> None:
+    """Hold every profile against the first one, allowing what both of their parity records allow."""
+    first, *rest = manifest.profiles
+    reference, ports = machines[first.name]
+    sources = random_sources(16, 20, ports.vocabulary, np.random.default_rng(2))
+    for profile in rest or [first]:
+        allowed = first.parity.tolerance + profile.parity.tolerance
+        record = measure(
+            reference, machines[profile.name][0], ports, grid=Grid(), tolerances={"": allowed}, sources=sources
+        )
+        worst = max(record.ports, key=lambda port: port.worst_absolute)
+        say(
+            f"profiles {first.name} and {profile.name}: at most {worst.worst_absolute:.2g} apart, in {worst.port}; "
+            f"greedy choices on random words agree to {record.greedy_agreement:.1%}"
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's arguments to a parser."""
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the folder NAME/VERSION that holds bundle.json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verify, say what was found, and return the exit code: 0 if everything holds, 1 if not."""
+    bundle: Path = arguments.bundle
+    try:
+        verify(bundle, lambda line: sys.stdout.write(f"{line}\n"))
+    except ExportError as error:
+        sys.stderr.write(f"{bundle} is refused: {error}\n")
+        return 1
+    sys.stdout.write(f"{bundle} holds\n")
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run as a command of its own."""
+    summary: Any = __doc__
+    parser = argparse.ArgumentParser(prog="python -m export.verify", description=summary.partition("\n")[0])
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

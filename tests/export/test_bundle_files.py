@@ -1,0 +1,172 @@
+"""A bundle appears whole or not at all, and an altered one is refused by the name of the file (X08)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from export import bundle as bundle_module
+from export.bundle import Bundle, canonical_json, name_and_version, read_bundle, write_bundle
+from export.errors import BundleError
+from export.null import null_bundle
+from export.verify import main as verify_command
+from export.verify import verify
+from regard.v1 import bundle_pb2
+from tests.export.toy import quiet
+
+
+@pytest.fixture(scope="module")
+def null() -> Bundle:
+    """The null bundle in memory."""
+    return null_bundle()
+
+
+@pytest.fixture
+def written(null: Bundle, tmp_path: Path) -> Path:
+    """A bundle on disk that may be spoiled."""
+    target = tmp_path / "null" / "1"
+    write_bundle(target, null)
+    return target
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_written_bundle_is_read_as_it_was(null: Bundle, written: Path) -> None:
+    read = read_bundle(written)
+    assert read.files == null.files
+    assert {entry.path for entry in read.manifest.files} == {*null.files, "README.md"}
+    assert names(written) == {*null.files, "README.md", "bundle.json"}
+
+
+def test_equal_bundles_give_equal_bytes(null: Bundle, written: Path, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "other" / "null" / "1", null)
+    for name in names(written):
+        assert (tmp_path / "other" / "null" / "1" / name).read_bytes() == (written / name).read_bytes()
+    manifest = read_bundle(written).manifest
+    assert canonical_json(manifest) == (written / "bundle.json").read_text(encoding="utf-8")
+
+
+def test_bundle_holds_wherever_it_is_copied_to(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "elsewhere" / "null" / "1"
+    shutil.copytree(written, copy)
+    shutil.rmtree(written)
+    monkeypatch.chdir("/")
+    verify(copy, quiet)
+
+
+def test_existing_bundle_is_left_alone_unless_it_is_to_be_replaced(null: Bundle, written: Path) -> None:
+    before = (written / "bundle.json").read_bytes()
+    other = Bundle(bundle_pb2.Bundle(description="another"), {"step.onnx": b"another"})
+    with pytest.raises(BundleError, match="exists already"):
+        write_bundle(written, other)
+    assert (written / "bundle.json").read_bytes() == before
+    write_bundle(written, other, replace=True)
+    assert names(written) == {"step.onnx", "README.md", "bundle.json"}
+    assert names(written.parent) == {"1"}
+
+
+def test_failure_midway_leaves_nothing(null: Bundle, tmp_path: Path) -> None:
+    files = {**null.files, "missing/folder.onnx": b"cannot be written"}
+    with pytest.raises(FileNotFoundError):
+        write_bundle(tmp_path / "null" / "1", Bundle(null.manifest, files))
+    assert names(tmp_path / "null") == set()
+
+
+def test_failure_midway_leaves_the_bundle_that_was_there(null: Bundle, written: Path) -> None:
+    files = {**null.files, "missing/folder.onnx": b"cannot be written"}
+    with pytest.raises(FileNotFoundError):
+        write_bundle(written, Bundle(null.manifest, files), replace=True)
+    verify(written, quiet)
+    assert names(written.parent) == {"1"}
+
+
+def test_failed_swap_puts_the_old_bundle_back(null: Bundle, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def fail_for_the_new_one(self: Path, target: Path) -> Path:
+        if ".partial-" in self.name:
+            raise OSError("no space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
+    with pytest.raises(OSError, match="no space"):
+        write_bundle(written, null, replace=True)
+    verify(written, quiet)
+    assert names(written.parent) == {"1"}
+
+
+def test_bundle_that_is_too_large_is_refused_before_anything_is_written(
+    null: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_module, "LARGEST_BYTES", 1000)
+    with pytest.raises(BundleError, match="MB"):
+        write_bundle(tmp_path / "null" / "1", null)
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("path", ["Null/1", "null/01", "null/0", "null/latest", "a_b/1", "null/1.0", "-a/1"])
+def test_path_that_names_no_bundle_is_refused(path: str, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="NAME/VERSION"):
+        name_and_version(tmp_path / path)
+
+
+@pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "tokenizer.json", "README.md"])
+def test_flipped_bit_is_refused_by_file(name: str, written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray((written / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (written / name).write_bytes(data)
+    assert verify_command([str(written)]) == 1
+    assert f"{name} is not the file that the manifest vouches for" in capsys.readouterr().err
+
+
+def test_truncated_file_is_refused_by_name_and_sizes(written: Path) -> None:
+    data = (written / "step.onnx").read_bytes()
+    (written / "step.onnx").write_bytes(data[:-1])
+    with pytest.raises(BundleError, match=f"step.onnx has {len(data) - 1} bytes, but the manifest says {len(data)}"):
+        verify(written, quiet)
+
+
+def test_missing_file_is_refused_by_name(written: Path) -> None:
+    (written / "encode.onnx").rename(written / "encoder.onnx")
+    with pytest.raises(BundleError, match=r"encode\.onnx cannot be read"):
+        verify(written, quiet)
+
+
+def test_file_of_another_version_with_the_same_size_is_refused(written: Path) -> None:
+    data = (written / "step.onnx").read_bytes()
+    assert data.count(b"echo") == 0
+    (written / "step.onnx").write_bytes(bytes(reversed(data)))
+    with pytest.raises(BundleError, match="SHA-256 differs"):
+        verify(written, quiet)
+
+
+def test_bundle_under_another_name_is_refused(written: Path) -> None:
+    moved = written.with_name("2")
+    written.rename(moved)
+    with pytest.raises(BundleError, match="another bundle than its path says"):
+        verify(moved, quiet)
+
+
+def test_manifest_of_another_format_is_refused(written: Path) -> None:
+    text = (written / "bundle.json").read_text(encoding="utf-8")
+    (written / "bundle.json").write_text(text.replace('"formatVersion": 1', '"formatVersion": 2'), encoding="utf-8")
+    with pytest.raises(BundleError, match="format version 2"):
+        verify(written, quiet)
+
+
+def test_manifest_with_unknown_fields_is_refused(written: Path) -> None:
+    text = (written / "bundle.json").read_text(encoding="utf-8")
+    (written / "bundle.json").write_text(text.replace('"formatVersion"', '"formatVersoin"'), encoding="utf-8")
+    with pytest.raises(BundleError, match="formatVersoin"):
+        verify(written, quiet)
+
+
+def test_manifest_that_names_files_elsewhere_is_refused(written: Path) -> None:
+    text = (written / "bundle.json").read_text(encoding="utf-8")
+    (written / "bundle.json").write_text(text.replace('"path": "step.onnx"', '"path": "../step.onnx"'), "utf-8")
+    with pytest.raises(BundleError, match="lie beside its manifest"):
+        verify(written, quiet)
