@@ -1,0 +1,156 @@
+"""Advances the beams of a pool by one step, all beams of one width at once.
+
+Does not know models, requests' callers or time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.history import History, Leaf
+from server.request import Ids, Weights
+from server.search import FLOOR, Candidates, TopTokens, divide
+from server.slots import Running, SlotTable
+
+Index = NDArray[np.intp]
+
+
+class Growth(NamedTuple):
+    """Which hypotheses go on; one entry for each.
+
+    Attributes:
+        slots: where the hypothesis lies from now on.
+        parents: rows of the last step that they continue.
+        tokens: their newest tokens.
+        over: beams whose search has ended.
+    """
+
+    slots: Index
+    parents: Index
+    tokens: Ids
+    over: list[Running]
+
+
+class BeamGroup:
+    """The running beams of one width."""
+
+    def __init__(self, beams: int) -> None:
+        self.beams = beams
+        self.members: list[Running] = []
+        self._slots: Index | None = None
+
+    def add(self, running: Running) -> None:
+        """Take in a beam that has not begun."""
+        self.members.append(running)
+        self._slots = None
+
+    def drop(self, running: Running) -> None:
+        """Forget a beam."""
+        self.members.remove(running)
+        self._slots = None
+
+    @property
+    def slots(self) -> Index:
+        """Slots of the members [member, beam]."""
+        if self._slots is None:
+            self._slots = np.stack([running.slots for running in self.members])
+        return self._slots
+
+
+class BeamSearch:
+    """The rule of `server.search` for beams, over the slots, rows and history of a pool."""
+
+    def __init__(self, table: SlotTable, history: History, *, vocabulary: int, end: int, ordinary: int) -> None:
+        self._table = table
+        self._history = history
+        self._top = TopTokens(vocabulary)
+        self._end = end
+        self._ordinary = ordinary
+
+    def advance(self, group: BeamGroup, scores: Weights, row_of_slot: Index) -> Growth:
+        """Extend every hypothesis of the group by the step whose scores [row, vocabulary] are given.
+
+        The lengths of slots that had a row count the new token already. Scores hold neither NaN nor +inf.
+        """
+        table, beams, slots = self._table, group.beams, group.slots
+        totals = table.total[slots]
+        rows = row_of_slot[slots]
+        # A dead hypothesis may have no row; it continues nothing, so any row of its beam will do.
+        rows = np.where(totals > -np.inf, rows, rows[:, :1])
+        candidates = self._top.candidates(scores, rows, totals, 2 * beams)
+        self._revive(group, candidates, totals)
+        survivors = divide(candidates, beams=beams, end=self._end)
+        member = np.arange(len(slots))[:, None]
+        chosen = np.maximum(scores[rows[member, candidates.parent], candidates.token], FLOOR)
+        length = table.length[slots[:, 0]]
+        at_limit = length >= table.limit[slots[:, 0]]
+        over = at_limit | ~survivors.alive[:, 0]
+        for place in np.flatnonzero(over | survivors.ended.any(axis=1)).tolist():
+            leaves = group.members[place].leaves
+            self._finish(
+                leaves,
+                Candidates(*(part[place] for part in candidates)),
+                chosen[place],
+                # At the limit, hypotheses that are cut fill the places that those which end leave.
+                np.flatnonzero(survivors.ended[place]).tolist()
+                + (survivors.order[place][survivors.alive[place]].tolist() if at_limit[place] else []),
+                most=beams,
+                length=int(length[place]) - 1,
+            )
+            over[place] |= len(leaves) >= beams
+
+        alive = survivors.alive & ~over[:, None]
+        places = slots[:, : alive.shape[1]][alive]
+        # From here on one entry for each hypothesis that goes on.
+        member, rank = np.nonzero(alive)
+        rank = survivors.order[member, rank]
+        parent, token = candidates.parent[member, rank], candidates.token[member, rank]
+        step = length[member] - 1
+        self._history.tokens[places, step] = token
+        self._history.log_probabilities[places, step] = chosen[member, rank]
+        self._history.parents[places, step] = parent
+        table.length[places] = step + 1
+        table.total[slots] = -np.inf
+        table.total[places] = candidates.total[member, rank]
+        return Growth(places, rows[member, parent], token, _members(group.members, over))
+
+    def _revive(self, group: BeamGroup, candidates: Candidates, totals: NDArray[np.float64]) -> None:
+        """Let a beam whose rows allow nothing, and which has found nothing yet, go on with an ordinary token."""
+        for place in np.flatnonzero(candidates.total[:, 0] == -np.inf).tolist():
+            if group.members[place].leaves:
+                continue
+            best = int(totals[place].argmax())
+            candidates.parent[place, 0] = best
+            candidates.token[place, 0] = self._ordinary
+            candidates.total[place, 0] = totals[place, best] + FLOOR
+
+    def _finish(
+        self,
+        leaves: list[Leaf],
+        candidates: Candidates,
+        chosen: Weights,
+        ranks: Sequence[int],
+        *,
+        most: int,
+        length: int,
+    ) -> None:
+        """Add those of the candidates [candidate] of one beam that are finished by this step, up to `most` leaves."""
+        leaves.extend(
+            Leaf(
+                parent=int(candidates.parent[rank]),
+                length=length,
+                token=int(candidates.token[rank]),
+                log_probability=float(chosen[rank]),
+                ended=bool(candidates.token[rank] == self._end),
+                total=float(candidates.total[rank]),
+            )
+            for rank in ranks[: most - len(leaves)]
+        )
+
+
+def _members(members: Sequence[Running], which: NDArray[np.bool_]) -> list[Running]:
+    return [members[place] for place in np.flatnonzero(which).tolist()]

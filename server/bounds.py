@@ -1,0 +1,34 @@
+"""Holds a value of a request to its bounds.
+
+It does not know requests.
+"""
+
+from __future__ import annotations
+
+from server.errors import InvalidRequest
+
+
+def check_within(field: str, value: int, least: int, most: int, what: str = "") -> None:
+    """Refuse a number outside of [least, most].
+
+    Args:
+        field: path in the request.
+        value: what was sent.
+        least, most: bounds.
+        what: name of the upper bound, if it is not simply a number, with a space behind it.
+
+    Raises:
+        InvalidRequest: names all of them.
+    """
+    if not least <= value <= most:
+        raise InvalidRequest(field, f"is {value}, expected {least} to {what}{most}")
+
+
+def check_count(field: str, count: int, limit: int) -> None:
+    """Refuse a list that is too long.
+
+    Raises:
+        InvalidRequest: names the field, the limit and the count.
+    """
+    if count > limit:
+        raise InvalidRequest(field, f"has {count} {field}, and the limit is {limit}")

@@ -1,0 +1,251 @@
+"""Reads a bundle directory, checks every promise of its manifest that needs no session, and freezes the result.
+
+It does not know onnxruntime, devices, or other bundles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf import json_format
+
+from regard.v1 import bundle_pb2
+from server.bundle_files import check_files
+from server.errors import BundleError
+from server.ports import GraphSpec, PortSpec, check_graphs, read_graph, read_predictable
+from server.request import ModelKey
+from server.vocabulary import SPECIAL_TOKENS, check_vocabulary
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "MODEL_NAME",
+    "MODEL_VERSION",
+    "GraphSpec",
+    "LoadedBundle",
+    "PortSpec",
+    "load_bundle",
+]
+
+FORMAT_VERSION = 1
+MANIFEST = "bundle.json"
+MODEL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+MODEL_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+
+_MAX_MANIFEST_BYTES = 4 * 1024 * 1024
+# Columns of top-k attention travel as uint16.
+_MAX_SOURCE_TOKENS = 65_535
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedBundle:
+    """A bundle whose files and manifest were checked.
+
+    Attributes:
+        directory: where it lies.
+        manifest: bundle.json; not to be changed.
+        digest: sha256 of the bytes of bundle.json, hexadecimal. As the manifest holds the digests of all other files,
+            equal digests mean equal bundles.
+        key: name and version.
+        profile: which pair of graphs was chosen.
+        encode, step: those graphs.
+        tokenizer_path: of tokenizer.json.
+        pad_id, unknown_id, begin_id, end_id: special tokens.
+        vocabulary_size: entries of the tokenizer; a source may hold any of them.
+        max_source_tokens: of one segment, end of sentence included.
+        max_target_tokens: of one segment.
+        layers, heads: axes of attention; both 0 for a model without it.
+        alignment_heads: (layer, head) pairs whose mean gives alignments; empty without attention.
+    """
+
+    directory: Path
+    manifest: bundle_pb2.Bundle
+    digest: str
+    key: ModelKey
+    profile: str
+    encode: GraphSpec
+    step: GraphSpec
+    tokenizer_path: Path
+    pad_id: int
+    unknown_id: int
+    begin_id: int
+    end_id: int
+    vocabulary_size: int
+    max_source_tokens: int
+    max_target_tokens: int
+    layers: int
+    heads: int
+    alignment_heads: tuple[tuple[int, int], ...]
+
+    @property
+    def predictable(self) -> int:
+        """Columns of the scores: only ids below it can be generated."""
+        scores = next(port for port in self.step.outputs if port.role == "scores")
+        return int(scores.axes[1])
+
+
+def load_bundle(directory: Path, *, profile: str | None = None) -> LoadedBundle:
+    """Read and check the bundle in a directory.
+
+    Args:
+        directory: holds bundle.json and the files that it lists, and nothing else.
+        profile: which graphs to run; None takes the default of the bundle.
+
+    Raises:
+        BundleError: something is missing, altered, unknown or contradictory; names the bundle, the file or field, what
+            was expected and what is there.
+    """
+    try:
+        return _load(directory, profile)
+    except BundleError as error:
+        raise BundleError(f"bundle {directory}: {error}") from error
+    except OSError as error:
+        raise BundleError(
+            f"bundle {directory}: cannot read {error.filename or 'it'}: {error.strerror or error}"
+        ) from error
+
+
+def _load(directory: Path, profile: str | None) -> LoadedBundle:
+    content = _read_manifest(directory / MANIFEST)
+    try:
+        manifest = json_format.Parse(content, bundle_pb2.Bundle())
+    except (json_format.ParseError, UnicodeDecodeError) as error:
+        raise BundleError(f"{MANIFEST} is not a manifest: {error}") from error
+    _check_head(manifest)
+    check_files(directory, manifest.files, apart_from=MANIFEST)
+    listed = {entry.path for entry in manifest.files}
+    _check_limits(manifest)
+    alignment_heads = _check_attention(manifest.attention)
+    _need_file(manifest.tokenizer.file, listed, "tokenizer.file")
+    check_vocabulary(directory / manifest.tokenizer.file, manifest.tokenizer)
+
+    pairs = _read_profiles(manifest, directory, listed)
+    if manifest.default_profile not in pairs:
+        raise BundleError(
+            f"default_profile is {manifest.default_profile!r}, but the profiles are {', '.join(pairs) or 'none'}"
+        )
+    chosen = manifest.default_profile if profile is None else profile
+    if chosen not in pairs:
+        raise BundleError(f"there is no profile {chosen!r}; the profiles are {', '.join(pairs)}")
+
+    return LoadedBundle(
+        directory=directory,
+        manifest=manifest,
+        digest=hashlib.sha256(content).hexdigest(),
+        key=ModelKey(manifest.name, manifest.version),
+        profile=chosen,
+        encode=pairs[chosen][0],
+        step=pairs[chosen][1],
+        tokenizer_path=directory / manifest.tokenizer.file,
+        pad_id=manifest.tokenizer.pad_id,
+        unknown_id=manifest.tokenizer.unknown_id,
+        begin_id=manifest.tokenizer.begin_id,
+        end_id=manifest.tokenizer.end_id,
+        vocabulary_size=manifest.tokenizer.vocabulary_size,
+        max_source_tokens=manifest.limits.max_source_tokens,
+        max_target_tokens=manifest.limits.max_target_tokens,
+        layers=manifest.attention.layers,
+        heads=manifest.attention.heads,
+        alignment_heads=alignment_heads,
+    )
+
+
+def _read_profiles(
+    manifest: bundle_pb2.Bundle, directory: Path, listed: set[str]
+) -> dict[str, tuple[GraphSpec, GraphSpec]]:
+    """Encode and step graph of every profile, by its name."""
+    pairs: dict[str, tuple[GraphSpec, GraphSpec]] = {}
+    widths: set[int] = set()
+    for index, choice in enumerate(manifest.profiles):
+        if not choice.name:
+            raise BundleError(f"profiles[{index}].name is missing")
+        if choice.name in pairs:
+            raise BundleError(f"profile {choice.name!r} is there twice")
+        where = f"profile {choice.name!r}"
+        if choice.precision == bundle_pb2.PRECISION_UNSPECIFIED:
+            raise BundleError(f"{where}: precision is missing")
+        _need_file(choice.encode.file, listed, f"{where}: encode.file")
+        _need_file(choice.step.file, listed, f"{where}: step.file")
+        encode = read_graph(choice.encode, where=f"{where}: encode", directory=directory)
+        step = read_graph(choice.step, where=f"{where}: step", directory=directory)
+        predictable = read_predictable(
+            step, vocabulary_size=manifest.tokenizer.vocabulary_size, special=len(SPECIAL_TOKENS), where=where
+        )
+        check_graphs(
+            encode,
+            step,
+            predictable=predictable,
+            layers=manifest.attention.layers,
+            heads=manifest.attention.heads,
+            where=where,
+        )
+        pairs[choice.name] = (encode, step)
+        widths.add(predictable)
+    if len(widths) > 1:
+        raise BundleError(f"the profiles have scores of different widths: {', '.join(map(str, sorted(widths)))}")
+    return pairs
+
+
+def _read_manifest(path: Path) -> bytes:
+    if not path.is_file():
+        raise BundleError(f"there is no {MANIFEST}")
+    if path.stat().st_size > _MAX_MANIFEST_BYTES:
+        raise BundleError(f"{MANIFEST} has {path.stat().st_size} bytes, at most {_MAX_MANIFEST_BYTES} are read")
+    return path.read_bytes()
+
+
+def _check_head(manifest: bundle_pb2.Bundle) -> None:
+    if manifest.format_version != FORMAT_VERSION:
+        raise BundleError(f"format_version is {manifest.format_version}, this server reads {FORMAT_VERSION}")
+    if not MODEL_NAME.fullmatch(manifest.name):
+        raise BundleError(f"name is {manifest.name[:80]!r}, expected {MODEL_NAME.pattern}")
+    if not MODEL_VERSION.fullmatch(manifest.version):
+        raise BundleError(f"version is {manifest.version[:80]!r}, expected a positive integer without leading zeros")
+    if manifest.task != bundle_pb2.TASK_TRANSLATION:
+        raise BundleError(
+            f"task is {manifest.task}, this server knows {bundle_pb2.TASK_TRANSLATION} (TASK_TRANSLATION)"
+        )
+    for field in ("source_languages", "target_languages"):
+        # A model of no language in particular names none.
+        languages: list[str] = list(getattr(manifest, field))
+        for language in languages:
+            if not _LANGUAGE.fullmatch(language):
+                raise BundleError(f"{field} holds {language[:80]!r}, which is no BCP-47 tag")
+
+
+def _check_limits(manifest: bundle_pb2.Bundle) -> None:
+    # A source is at least one token and its end of sentence.
+    for field, least in (("max_source_tokens", 2), ("max_target_tokens", 1)):
+        value: int = getattr(manifest.limits, field)
+        if not least <= value <= _MAX_SOURCE_TOKENS:
+            raise BundleError(f"limits.{field} is {value}, expected {least} to {_MAX_SOURCE_TOKENS}")
+
+
+def _check_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, int], ...]:
+    layers, heads = attention.layers, attention.heads
+    if layers < 0 or heads < 0 or (layers == 0) != (heads == 0):
+        raise BundleError(
+            f"attention has {layers} layers and {heads} heads; expected both positive, or both 0 for none"
+        )
+    pairs = tuple((pair.layer, pair.head) for pair in attention.alignment_heads)
+    if bool(pairs) != bool(layers):
+        raise BundleError(f"attention.alignment_heads has {len(pairs)} entries for {layers} layers of attention")
+    for layer, head in pairs:
+        if not (0 <= layer < layers and 0 <= head < heads):
+            raise BundleError(
+                f"attention.alignment_heads names layer {layer} head {head} of {layers} layers and {heads} heads"
+            )
+        if pairs.count((layer, head)) > 1:
+            raise BundleError(f"attention.alignment_heads names layer {layer} head {head} twice")
+    return pairs
+
+
+def _need_file(name: str, listed: set[str], where: str) -> None:
+    if not name:
+        raise BundleError(f"{where} is missing")
+    if name not in listed:
+        raise BundleError(f"{where} is {name[:80]!r}, which is not among the files of the manifest")

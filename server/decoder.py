@@ -1,0 +1,79 @@
+"""What the engine needs of a model: how to encode sources, how to step rows, and the sizes and ids that steer a search.
+
+Does not know what runs a model, nor where it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from server.ports import PortSpec
+from server.request import Ids
+
+Tensors = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderFacts:
+    """Sizes and ids of one model.
+
+    Attributes:
+        memory, state: tensors that `encode` returns and a step takes; a step returns each state under `next.NAME`.
+        vocabulary_size: ids that a source may hold are below it.
+        scores_size: columns of the scores, at most vocabulary_size; ids from there on are never generated.
+        layers, heads: axes of attention; both 0 for a model without it.
+        alignment_heads: (layer, head) pairs whose mean gives alignments.
+        pad_id: fills sources up to their width.
+        begin_id: the token that decoding starts from.
+        end_id: the token that ends a target.
+        never: ids that are never generated.
+        max_source_tokens: of one segment, end of sentence included.
+        max_target_tokens: of one segment, end of sentence not counted.
+    """
+
+    memory: tuple[PortSpec, ...]
+    state: tuple[PortSpec, ...]
+    vocabulary_size: int
+    scores_size: int
+    layers: int
+    heads: int
+    alignment_heads: tuple[tuple[int, int], ...]
+    pad_id: int
+    begin_id: int
+    end_id: int
+    never: tuple[int, ...]
+    max_source_tokens: int
+    max_target_tokens: int
+
+
+class Decoder(Protocol):
+    """A model that several threads may use at once."""
+
+    @property
+    def facts(self) -> DecoderFacts:
+        """Sizes and ids."""
+        ...
+
+    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+        """Read source [batch, source], of which the first source_length [batch] ids of each row are real.
+
+        Returns every memory and state tensor by name, axis 0 being batch.
+        """
+        ...
+
+    def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
+        """Prepare a step over the first `rows` rows of buffers that stay where they are.
+
+        Args:
+            inputs: `token`, every state and every memory tensor by name, [capacity, ...], C-contiguous.
+            outputs: `scores`, every state under `next.NAME`, and `attention` if the model has it, alike.
+            rows: at least 1.
+
+        Returns:
+            A function that reads the inputs, writes the outputs and touches nothing else. One thread uses it.
+        """
+        ...

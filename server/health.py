@@ -1,0 +1,96 @@
+"""Answers grpc.health.v1: whether the server is ready, for each service, and whether the process is alive at all.
+
+It does not know models or engines; it is told. It holds no lock while it writes to a watcher, as the servicer of
+grpcio-health-checking does, so that a watcher who stops reading cannot delay the news that the server is draining.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import grpc
+from grpc_health.v1 import health_pb2
+
+SERVICE = "grpc.health.v1.Health"
+OVERALL = ""
+# SERVING from the first moment until the event loop or a worker is dead; for liveness probes.
+LIVENESS = "liveness"
+
+Status = health_pb2.HealthCheckResponse.ServingStatus
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICE_UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+
+Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
+
+
+class Health:
+    """Statuses by name, and those who watch them. To be used in the event loop.
+
+    Args:
+        services: full names of the services that become ready together.
+    """
+
+    def __init__(self, services: Iterable[str]) -> None:
+        self._services = (OVERALL, *services)
+        self._ready = False
+        self._alive = True
+        self._changed = asyncio.Event()
+
+    def set_ready(self, ready: bool) -> None:
+        """The server takes calls, or no longer does."""
+        self._ready = ready
+        self._announce()
+
+    def set_alive(self, alive: bool) -> None:
+        """The workers live, or not; without them nothing is ready."""
+        if alive != self._alive:
+            self._alive = alive
+            self._announce()
+
+    def status(self, name: str) -> Status:
+        """Current status of a service."""
+        if name == LIVENESS:
+            return SERVING if self._alive else NOT_SERVING
+        if name in self._services:
+            return SERVING if self._alive and self._ready else NOT_SERVING
+        return SERVICE_UNKNOWN
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server needs to answer Check and Watch."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Check": grpc.unary_unary_rpc_method_handler(
+                    self._check,
+                    request_deserializer=health_pb2.HealthCheckRequest.FromString,
+                    response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
+                ),
+                "Watch": grpc.unary_stream_rpc_method_handler(
+                    self._watch,
+                    request_deserializer=health_pb2.HealthCheckRequest.FromString,
+                    response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
+                ),
+            },
+        )
+
+    async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+        status = self.status(request.service)
+        if status == SERVICE_UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
+        return health_pb2.HealthCheckResponse(status=status)
+
+    async def _watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
+        sent: Status | None = None
+        while True:
+            changed = self._changed
+            status = self.status(request.service)
+            if status != sent:
+                await context.write(health_pb2.HealthCheckResponse(status=status))
+                sent = status
+            await changed.wait()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

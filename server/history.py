@@ -1,0 +1,148 @@
+"""Remembers what was generated and looked at, step by step, and reads whole hypotheses back from it.
+
+Does not know models, scores that were not chosen, or which rows run; its entries are slots, which do not move while a
+request lives. A beam owns several slots: hypothesis b of a step lies in slot b, with the number of its parent among the
+hypotheses of the step before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.decoder import DecoderFacts
+from server.request import FinishReason, Hypothesis, Ids, Weights
+
+Slots = NDArray[np.intp]
+
+
+class Leaf(NamedTuple):
+    """How a hypothesis ended: with a last token, after a parent.
+
+    Attributes:
+        parent: number of the hypothesis it continues, among those before the last step.
+        length: tokens before the last one.
+        token: the last one; the end of sentence if `ended`.
+        log_probability: of the last one.
+        total: sum of all log-probabilities; what the score of a hypothesis is foretold by.
+    """
+
+    parent: int
+    length: int
+    token: int
+    log_probability: float
+    ended: bool
+    total: float
+
+    def score(self, length_penalty: float) -> float:
+        """Return the score, but for rounding."""
+        return self.total / (self.length + 1) ** length_penalty
+
+
+class History:
+    """Tokens, log-probabilities, parents and attention of all slots.
+
+    Memory is used only where something was written.
+    """
+
+    def __init__(self, facts: DecoderFacts, *, slots: int, width: int) -> None:
+        # One more than the longest target: a forced one has its end of sentence written, too.
+        steps = facts.max_target_tokens + 1
+        self.tokens = np.empty((slots, steps), dtype=np.int64)
+        self.log_probabilities = np.empty((slots, steps), dtype=np.float32)
+        self.parents = np.empty((slots, steps), dtype=np.int16)
+        columns = width if facts.layers else 0
+        self._attention = np.empty((slots, steps, facts.layers, facts.heads, columns), dtype=np.float32)
+        self._layers = [layer for layer, _ in facts.alignment_heads]
+        self._heads = [head for _, head in facts.alignment_heads]
+        self._only_head = facts.layers * facts.heads == 1
+
+    def look(self, slots: Slots, length: Ids, attention: Weights) -> None:
+        """Keep what each slot looks at [row, layer, head, width] to predict its token number `length` [row]."""
+        self._attention[slots, length] = attention
+
+    def read(
+        self, slots: Slots, leaf: Leaf, *, source_length: int, length_penalty: float, keep_attention: bool
+    ) -> Hypothesis:
+        """Return the hypothesis of a search that ended with this leaf in the request that owns the slots [beam]."""
+        # Number of the hypothesis that holds each token, and of the one that predicted it, from the last to the first.
+        holders: list[int] = []
+        predictors: list[int] = [leaf.parent]
+        if len(slots) == 1:
+            holders = [0] * leaf.length
+            predictors = [0] * (leaf.length + 1)
+        else:
+            parents = self.parents[slots, : leaf.length].tolist()
+            for step in range(leaf.length - 1, -1, -1):
+                holders.append(predictors[-1])
+                predictors.append(parents[holders[-1]][step])
+        steps = np.arange(leaf.length)
+        held = slots[holders[::-1]]
+        looked = slots[predictors[::-1]]
+        tokens = self.tokens[held, steps]
+        log_probabilities = self.log_probabilities[held, steps]
+        end_log_probability = 0.0
+        if leaf.ended:
+            end_log_probability = leaf.log_probability
+            looked = looked[:-1]
+        else:
+            tokens = np.append(tokens, leaf.token)
+            log_probabilities = np.append(log_probabilities, np.float32(leaf.log_probability))
+        return self._hypothesis(
+            tokens,
+            log_probabilities,
+            end_log_probability,
+            looked,
+            FinishReason.END if leaf.ended else FinishReason.LENGTH,
+            source_length=source_length,
+            length_penalty=length_penalty,
+            keep_attention=keep_attention,
+        )
+
+    def read_forced(
+        self, slots: Slots, length: int, *, source_length: int, length_penalty: float, keep_attention: bool
+    ) -> Hypothesis:
+        """Return a given target of `length` tokens that was scored, its end of sentence after them."""
+        slot = int(slots[0])
+        return self._hypothesis(
+            self.tokens[slot, :length].copy(),
+            self.log_probabilities[slot, :length].copy(),
+            float(self.log_probabilities[slot, length]),
+            np.full(length, slot),
+            FinishReason.FORCED,
+            source_length=source_length,
+            length_penalty=length_penalty,
+            keep_attention=keep_attention,
+        )
+
+    def _hypothesis(
+        self,
+        tokens: Ids,
+        log_probabilities: Weights,
+        end_log_probability: float,
+        looked: Slots,
+        reason: FinishReason,
+        *,
+        source_length: int,
+        length_penalty: float,
+        keep_attention: bool,
+    ) -> Hypothesis:
+        count = len(tokens)
+        counted = max(count + (reason is not FinishReason.LENGTH), 1)
+        total = float(log_probabilities.sum(dtype=np.float64)) + end_log_probability
+        rows = self._attention[looked, np.arange(count), :, :, :source_length]
+        if self._only_head or not self._layers:
+            alignment = rows.reshape(count, rows.shape[-1])
+        else:
+            alignment = rows[:, self._layers, self._heads].mean(axis=1)
+        return Hypothesis(
+            tokens=tokens,
+            log_probabilities=log_probabilities,
+            end_log_probability=end_log_probability,
+            score=total / counted**length_penalty,
+            finish_reason=reason,
+            alignment=alignment,
+            attention=np.ascontiguousarray(rows.transpose(1, 2, 0, 3)) if keep_attention and self._layers else None,
+        )

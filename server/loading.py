@@ -1,0 +1,124 @@
+"""Reads, opens and starts every model of a server, and tries each once before anybody may call it.
+
+It does not know gRPC or who calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from server import logs
+from server.bundle import LoadedBundle
+from server.decoder import Decoder
+from server.engine import Engine, EngineSettings
+from server.errors import BundleError, RegardError
+from server.metrics import Metrics
+from server.processors import available_processors
+from server.registry import Registry
+from server.request import CallContext, DecodeRequest, ModelKey, SearchOptions
+from server.session import CUDA, open_model
+from server.settings import ServerSettings
+from server.submission import decode
+from server.text import TextPipeline
+
+_WARM_UP_TEXT = "This is a first sentence."
+_WARM_UP_SECONDS = 30.0
+
+_log = logging.getLogger("regard.server")
+
+
+class RunnableModel(Decoder, Protocol):
+    """A decoder that says what runs it."""
+
+    @property
+    def provider(self) -> str:
+        """Execution provider."""
+        ...
+
+
+OpenBundle = Callable[[LoadedBundle], RunnableModel]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What answers calls.
+
+    Attributes:
+        registry: the bundles.
+        pipelines: text to ids and back, for every bundle.
+        engine: started; whoever gets it stops it.
+        providers: that run the graphs.
+        workers: decode threads of the engine.
+    """
+
+    registry: Registry
+    pipelines: Mapping[ModelKey, TextPipeline]
+    engine: Engine
+    providers: frozenset[str]
+    workers: int
+
+
+def run_graphs(settings: ServerSettings) -> OpenBundle:
+    """The usual way to make a bundle runnable: its own graphs, on the device that the settings name."""
+    return lambda bundle: open_model(bundle, device=settings.device, intra_op_threads=1)
+
+
+async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBundle) -> Loaded:
+    """Load everything that the settings name; the event loop stays free.
+
+    Raises:
+        StartupError: a bundle cannot be served, or the device is not there.
+    """
+    registry = await asyncio.to_thread(
+        Registry.discover, settings.models, default=settings.default_model or None, profile=settings.profile or None
+    )
+    for warning in registry.warnings:
+        logs.write(_log, logging.WARNING, "left aside", {"reason": warning})
+    models = await asyncio.to_thread(lambda: {bundle.key: open_bundle(bundle) for bundle in registry.bundles})
+    pipelines = await asyncio.to_thread(lambda: {bundle.key: TextPipeline(bundle) for bundle in registry.bundles})
+    providers = frozenset(model.provider for model in models.values())
+    workers = settings.workers or (1 if CUDA in providers else available_processors())
+    bounds = EngineSettings(
+        workers=workers,
+        rows=settings.rows,
+        widest_beam=settings.limits.max_beam_size,
+        queue_limit=settings.queue_limit,
+    )
+    engine = Engine(models, bounds, metrics)
+    engine.start()
+    try:
+        for key, pipeline in pipelines.items():
+            await _warm_up(engine, key, pipeline)
+    except BaseException:
+        await asyncio.to_thread(engine.stop, 0.0)
+        raise
+    return Loaded(
+        registry=registry,
+        pipelines=pipelines,
+        engine=engine,
+        providers=providers,
+        workers=workers,
+    )
+
+
+async def _warm_up(engine: Engine, key: ModelKey, pipeline: TextPipeline) -> None:
+    """Send one sentence all the way through a model.
+
+    Raises:
+        BundleError: the model cannot decode it.
+    """
+    segments = await asyncio.to_thread(pipeline.prepare, _WARM_UP_TEXT)
+    request = DecodeRequest(
+        source=segments[0].ids,
+        search=SearchOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=4),
+        context=CallContext(request_id="warm-up", deadline=time.monotonic() + _WARM_UP_SECONDS),
+    )
+    (outcome,) = await decode(engine, key, [[request]])
+    if isinstance(outcome, RegardError):
+        raise BundleError(f"model {key.name}/{key.version} cannot decode its first sentence: {outcome}")
+    pipeline.render(outcome[0].hypotheses[0].tokens)

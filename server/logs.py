@@ -1,0 +1,106 @@
+"""Writes log lines, as logfmt text or JSON, in which no control byte and, unless allowed, no caller's text survives.
+
+It does not know calls or models.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TextIO
+
+from server.settings import ServerSettings
+
+_FIELDS = "fields"
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@+-")
+
+Value = str | int | float | bool
+
+
+def configure(settings: ServerSettings, stream: TextIO = sys.stderr) -> None:
+    """Send all logging of this process to one stream in the format that the settings ask for."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter(as_json=settings.log_format == "json", messages=settings.log_texts))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    # Its messages quote tasks and futures, which may hold what a caller sent.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
+def write(
+    logger: logging.Logger,
+    level: int,
+    message: str,
+    fields: Mapping[str, Value],
+    error: BaseException | None = None,
+) -> None:
+    """Log a constant message with fields; with `error`, its trace too."""
+    logger.log(level, message, extra={_FIELDS: dict(fields)}, exc_info=error)
+
+
+class LineFormatter(logging.Formatter):
+    """One record, one line of printable ASCII.
+
+    Args:
+        as_json: a JSON object; else logfmt.
+        messages: whether the messages of exceptions are written. They may quote what a caller sent.
+    """
+
+    def __init__(self, *, as_json: bool, messages: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        self._messages = messages
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Value] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update(getattr(record, _FIELDS, {}))
+        if record.exc_info and record.exc_info[1] is not None:
+            line["trace"] = self._trace(record.exc_info[1])
+        if self._as_json:
+            return _quote(line)
+        return " ".join(f"{key}={_plain(value)}" for key, value in line.items())
+
+    def formatException(self, ei: object) -> str:  # noqa: N802 - the name is logging's
+        raise NotImplementedError("traces are a field of the line")
+
+    def _trace(self, error: BaseException) -> str:
+        if self._messages:
+            return "".join(traceback.format_exception(error))
+        parts: list[str] = []
+        seen: set[int] = set()
+        link: BaseException | None = error
+        while link is not None and id(link) not in seen:
+            seen.add(id(link))
+            parts.append(
+                f"{type(link).__name__} (message withheld, --log-texts shows it)\n{_frames(link.__traceback__)}"
+            )
+            link = link.__cause__ or link.__context__
+        return "caused by ".join(parts)
+
+
+def _frames(trace: TracebackType | None) -> str:
+    return "".join(traceback.format_tb(trace))
+
+
+def _plain(value: Value) -> str:
+    """A logfmt value: bare if it is one plain word, quoted and escaped otherwise."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    return text if text and _BARE.issuperset(text) else _quote(text)
+
+
+def _quote(value: object) -> str:
+    """JSON in ASCII; also DEL, the one control character that JSON lets through."""
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")

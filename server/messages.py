@@ -1,0 +1,186 @@
+"""Reads requests: protobuf to checked, frozen options.
+
+It does not know text, models by name, queues or threads; `server.replies` writes the answers.
+
+Nothing that a caller asks for is dropped without a word: a value out of range is refused with the limit, and so is a
+field that this server does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from regard.v1 import translation_pb2
+from server.attention_choice import AttentionChoice, read_attention
+from server.bounds import check_count, check_within
+from server.bundle import LoadedBundle
+from server.errors import InvalidRequest
+from server.request import SearchOptions
+from server.settings import Limits
+
+DEFAULT_BEAM_SIZE = 1
+DEFAULT_N_BEST = 1
+DEFAULT_LENGTH_PENALTY = 1.0
+MAX_LENGTH_PENALTY = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingChoice:
+    """How a caller wants to search, whatever the segment; None leaves the length to the server."""
+
+    beam_size: int
+    n_best: int
+    length_penalty: float
+    min_length: int
+    max_length: int | None
+
+    def for_segment(self, source_tokens: int, bundle: LoadedBundle) -> SearchOptions:
+        """Bound the lengths by what a segment of so many source tokens, end of sentence included, may have."""
+        bound = min(2 * source_tokens + 10, bundle.max_target_tokens)
+        max_length = bound if self.max_length is None else min(self.max_length, bound)
+        return SearchOptions(
+            beam_size=self.beam_size,
+            n_best=self.n_best,
+            length_penalty=self.length_penalty,
+            min_length=min(self.min_length, max_length),
+            max_length=max_length,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateOrder:
+    """A checked TranslateRequest. The texts themselves are checked one by one, for a bad one fails alone."""
+
+    texts: tuple[str, ...]
+    decoding: DecodingChoice
+    attention: AttentionChoice | None
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOrder:
+    """A checked ScoreTranslationRequest; pairs of source and target."""
+
+    pairs: tuple[tuple[str, str], ...]
+    length_penalty: float
+    attention: AttentionChoice | None
+    priority: int
+
+
+def read_translate_request(
+    request: translation_pb2.TranslateRequest, *, bundle: LoadedBundle, limits: Limits
+) -> TranslateOrder:
+    """Check all options of a request against the limits of the server and of the model. No texts are fine.
+
+    Raises:
+        InvalidRequest: names the field, the limit and what was sent.
+        UnsupportedByModel: the model has no attention to give.
+    """
+    refuse_unknown_fields(request)
+    check_count("texts", len(request.texts), limits.max_texts)
+    _check_target_language(request, bundle)
+    return TranslateOrder(
+        texts=tuple(request.texts),
+        decoding=_read_decoding(request.decoding, bundle=bundle, limits=limits),
+        attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        priority=request.priority,
+    )
+
+
+def read_score_request(
+    request: translation_pb2.ScoreTranslationRequest, *, bundle: LoadedBundle, limits: Limits
+) -> ScoreOrder:
+    """As `read_translate_request`."""
+    refuse_unknown_fields(request)
+    check_count("pairs", len(request.pairs), limits.max_texts)
+    _check_target_language(request, bundle)
+    penalty = request.length_penalty if request.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
+    _check_length_penalty("length_penalty", penalty)
+    return ScoreOrder(
+        pairs=tuple((pair.source, pair.target) for pair in request.pairs),
+        length_penalty=penalty,
+        attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        priority=request.priority,
+    )
+
+
+def check_text(text: str, *, field: str, limits: Limits) -> None:
+    """Refuse a text that is too long, before anything touches it.
+
+    Raises:
+        InvalidRequest: names the field, the limit and the actual number of bytes; or the text is not Unicode.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(field, f"is not Unicode: half of a surrogate pair at character {error.start}") from None
+    if size > limits.max_text_bytes:
+        raise InvalidRequest(field, f"has {size} bytes, and the limit is {limits.max_text_bytes}")
+
+
+def refuse_unknown_fields(message: Message, path: str = "") -> None:
+    """Refuse a request with fields that this server does not know, which protobuf would pass over.
+
+    Raises:
+        InvalidRequest: names the message and the number of the field.
+    """
+    unknown = UnknownFieldSet(message)
+    if len(unknown):
+        raise InvalidRequest(path or "request", f"has field number {unknown[0].field_number}, unknown to this server")
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None:
+            continue
+        name = f"{path}.{descriptor.name}" if path else descriptor.name
+        if isinstance(value, Message):
+            refuse_unknown_fields(value, name)
+        else:
+            for index, item in enumerate(value):
+                refuse_unknown_fields(item, f"{name}[{index}]")
+
+
+def _read_decoding(options: translation_pb2.DecodingOptions, *, bundle: LoadedBundle, limits: Limits) -> DecodingChoice:
+    beam_size = options.beam_size if options.HasField("beam_size") else DEFAULT_BEAM_SIZE
+    check_within("decoding.beam_size", beam_size, 1, limits.max_beam_size)
+    n_best = options.n_best if options.HasField("n_best") else DEFAULT_N_BEST
+    check_within("decoding.n_best", n_best, 1, beam_size, "beam_size ")
+    penalty = options.length_penalty if options.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
+    _check_length_penalty("decoding.length_penalty", penalty)
+    max_length = options.max_length if options.HasField("max_length") else None
+    if max_length is not None:
+        check_within("decoding.max_length", max_length, 1, bundle.max_target_tokens)
+    most, what = (bundle.max_target_tokens, "") if max_length is None else (max_length, "max_length ")
+    check_within("decoding.min_length", options.min_length, 0, most, what)
+    return DecodingChoice(
+        beam_size=beam_size,
+        n_best=n_best,
+        length_penalty=penalty,
+        min_length=options.min_length,
+        max_length=max_length,
+    )
+
+
+def _check_target_language(
+    request: translation_pb2.TranslateRequest | translation_pb2.ScoreTranslationRequest, bundle: LoadedBundle
+) -> None:
+    """Find the language by lookup of RFC 4647: es-MX is answered by a model of es, but pt not by one of pt-BR."""
+    if not request.HasField("target_language"):
+        return
+    offered: Sequence[str] = bundle.manifest.target_languages
+    subtags = request.target_language.lower().split("-")[:8]
+    prefixes = {"-".join(subtags[:count]) for count in range(1, len(subtags) + 1)}
+    if prefixes.isdisjoint(language.lower() for language in offered):
+        raise InvalidRequest(
+            "target_language",
+            f"{request.target_language[:35]!r} is not offered; model {bundle.key.name} writes "
+            f"{', '.join(offered) or 'no language in particular'}",
+        )
+
+
+def _check_length_penalty(field: str, value: float) -> None:
+    # Written so that what is no number is refused.
+    if not 0 <= value <= MAX_LENGTH_PENALTY:
+        raise InvalidRequest(field, f"is {value}, expected 0 to {MAX_LENGTH_PENALTY}")

@@ -1,0 +1,68 @@
+"""Answers ModelService: what this server holds.
+
+It does not know gRPC, engines or text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.v1 import model_pb2
+from server.bundle import LoadedBundle
+from server.calls import Call, Draft
+from server.registry import Registry
+from server.settings import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelService:
+    """One for all models of a server.
+
+    Attributes:
+        registry: the models.
+        limits: bounds that are told to clients.
+    """
+
+    registry: Registry
+    limits: Limits
+
+    async def list_models(self, request: model_pb2.ListModelsRequest, call: Call) -> Draft:
+        """Answer ListModels."""
+        return Draft(write=self._list, small=True)
+
+    async def get_model(self, request: model_pb2.GetModelRequest, call: Call) -> Draft:
+        """Answer GetModel.
+
+        Raises:
+            ModelNotFound: there is no such model or version.
+        """
+        bundle = self.registry.resolve(request.name, request.version)
+        call.model, call.version = bundle.key
+        return Draft(
+            write=lambda: model_pb2.GetModelResponse(model=self._describe(bundle), bundle=bundle.manifest), small=True
+        )
+
+    def _list(self) -> model_pb2.ListModelsResponse:
+        return model_pb2.ListModelsResponse(
+            models=map(self._describe, self.registry.bundles),
+            limits=model_pb2.ServerLimits(
+                max_texts=self.limits.max_texts,
+                max_text_bytes=self.limits.max_text_bytes,
+                max_beam_size=self.limits.max_beam_size,
+                max_message_bytes=self.limits.max_message_bytes,
+            ),
+        )
+
+    def _describe(self, bundle: LoadedBundle) -> model_pb2.Model:
+        manifest = bundle.manifest
+        return model_pb2.Model(
+            name=bundle.key.name,
+            version=bundle.key.version,
+            digest=bundle.digest,
+            task=manifest.task,
+            source_languages=manifest.source_languages,
+            target_languages=manifest.target_languages,
+            profile=bundle.profile,
+            is_default=bundle.key == self.registry.default.key,
+            description=manifest.description,
+        )

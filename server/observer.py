@@ -1,0 +1,34 @@
+"""What the engine tells about itself while it works.
+
+Does not know who listens; the calls come from worker threads and must be quick.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+TokenKind = Literal["source", "target"]
+
+
+class EngineObserver(Protocol):
+    """Takes the figures of an engine; thread-safe."""
+
+    def step(self, seconds: float, rows: int, padding_ratio: float) -> None:
+        """A decode step took this long over so many rows, of whose source positions this share was padding."""
+        ...
+
+    def queued(self, seconds: float) -> None:
+        """A segment waited this long before its encoding."""
+        ...
+
+    def tokens(self, kind: TokenKind, count: int) -> None:
+        """So many tokens were read (`source`) or answered in a best hypothesis (`target`)."""
+        ...
+
+    def running(self, count: int) -> None:
+        """So many segments have rows."""
+        ...
+
+    def waiting(self, count: int) -> None:
+        """So many segments wait."""
+        ...

@@ -1,0 +1,236 @@
+"""Runs the segments of one model and source width together: one step for all rows, greedy, beam and forced alike.
+
+Does not know threads, queues, clocks or callers: it is given encoded segments and returns those that have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.beams import BeamGroup, BeamSearch, Growth
+from server.decoder import Decoder, Tensors
+from server.history import History, Leaf
+from server.request import Hypothesis
+from server.rows import RowBuffers
+from server.scheduler import Job
+from server.search import best_tokens, given_scores
+from server.slots import Running, SlotTable
+
+Index = NDArray[np.intp]
+
+
+class Ended(NamedTuple):
+    """A segment that needs no more steps.
+
+    Attributes:
+        hypotheses: at most n_best, best first; None if its scores or attention held NaN or infinity.
+        steps: that it took part in.
+        mean_rows: rows in those steps.
+    """
+
+    running: Running
+    hypotheses: tuple[Hypothesis, ...] | None
+    steps: int
+    mean_rows: float
+
+
+class Pool:
+    """At most `capacity` rows of one model whose sources are padded to `width`.
+
+    Attributes:
+        running: segments that have rows.
+    """
+
+    def __init__(self, decoder: Decoder, *, capacity: int, width: int) -> None:
+        facts = decoder.facts
+        self._facts = facts
+        self._width = width
+        self._rows = RowBuffers(decoder, capacity=capacity, width=width)
+        self._table = SlotTable(capacity)
+        self._history = History(facts, slots=capacity, width=width)
+        special = {*facts.never, facts.end_id}
+        self._ordinary = next(token for token in range(facts.scores_size + 1) if token not in special)
+        self._never = np.array([token for token in facts.never if token < facts.scores_size], dtype=np.intp)
+        self._search = BeamSearch(
+            self._table, self._history, vocabulary=facts.scores_size, end=facts.end_id, ordinary=self._ordinary
+        )
+        self._groups: dict[int, BeamGroup] = {}
+        self._steps = 0
+        self._stepped_rows = 0
+        self.running: list[Running] = []
+
+    @property
+    def free(self) -> int:
+        """Rows that nobody owns."""
+        return self._table.free
+
+    @property
+    def rows(self) -> int:
+        """Rows of the next step."""
+        return self._rows.count
+
+    @property
+    def padding_ratio(self) -> float:
+        """Share of the source positions of the next step that are padding; there must be a row."""
+        slots = self._rows.slots[: self.rows]
+        return 1.0 - float(self._table.source_length[slots].sum()) / (self.rows * self._width)
+
+    def admit(self, jobs: Sequence[Job], encoded: Tensors, *, now: float, encode_seconds: float) -> None:
+        """Start segments, for which there is room, whose memory and state [job, ...] encoding gave."""
+        first: list[int] = []
+        for job in jobs:
+            slots = self._table.claim(job.request, self._facts)
+            running = Running(
+                job=job,
+                slots=slots,
+                started=now,
+                encode_seconds=encode_seconds,
+                steps_before=self._steps,
+                rows_before=self._stepped_rows,
+            )
+            for slot in slots.tolist():
+                self._table.owner[slot] = running
+            first.append(int(slots[0]))
+            target = job.request.forced_target
+            if target is not None:
+                self._history.tokens[first[-1], : len(target)] = target
+                self._history.tokens[first[-1], len(target)] = self._facts.end_id
+            elif len(slots) > 1:
+                self._groups.setdefault(len(slots), BeamGroup(len(slots))).add(running)
+            self.running.append(running)
+        # A beam starts from one hypothesis, so from one row; the others come with its first step.
+        self._rows.append(np.array(first, dtype=np.intp), encoded, self._facts.begin_id)
+
+    def overdue(self, now: float) -> list[Running]:
+        """Return the segments whose deadline has come."""
+        slots = self._rows.slots[: self.rows]
+        late = slots[self._table.deadline[slots] <= now]
+        return self._owners(late) if len(late) else []
+
+    def drop(self, running: Running) -> None:
+        """Free the rows of a segment, whatever it has."""
+        self._leave([running])
+
+    def step(self) -> list[Ended]:
+        """Predict a token for every row and return the segments that end with it. There must be a row."""
+        rows, table, history = self._rows, self._table, self._history
+        rows.step()
+        count = rows.count
+        self._steps += 1
+        self._stepped_rows += count
+        slots, scores = rows.slots[:count], rows.scores[:count]
+        length = table.length[slots]
+        forced = np.flatnonzero(table.forced[slots])
+        target = history.tokens[slots[forced], length[forced]]
+        given = given_scores(scores, forced, target)
+        scores[:, self._never] = -np.inf
+        scores[length < table.minimum[slots], self._facts.end_id] = -np.inf
+        token, chosen, sound = best_tokens(scores, self._ordinary)
+        if len(forced):
+            token[forced], chosen[forced] = target, given
+            sound[forced] &= given < np.inf
+        if rows.attention is not None:
+            attention = rows.attention[:count]
+            history.look(slots, length, attention)
+            sound &= np.isfinite(attention.sum(axis=(1, 2, 3)))
+        # A row of a beam has its token and log-probability corrected by the search of its beam.
+        history.tokens[slots, length] = token
+        history.log_probabilities[slots, length] = chosen
+        table.length[slots] = length + 1
+        rows.token[:count] = token
+
+        unsound: list[Running] = []
+        if not sound.all():
+            unsound = self._owners(slots[~sound])
+            scores[~sound] = 0.0
+        ends = token == self._facts.end_id
+        ends[forced] = False
+        over: list[Running] = []
+        for row in np.flatnonzero(table.single[slots] & (ends | (length + 1 >= table.limit[slots]))).tolist():
+            (running,) = self._owners(slots[row : row + 1])
+            running.leaves.append(
+                Leaf(
+                    parent=0,
+                    length=int(length[row]),
+                    token=int(token[row]),
+                    log_probability=float(chosen[row]),
+                    ended=bool(ends[row]),
+                    total=0.0,
+                )
+            )
+            over.append(running)
+        if self._groups:
+            growths = [self._search.advance(group, scores, rows.row_of_slot) for group in self._groups.values()]
+            over.extend(running for growth in growths for running in growth.over)
+            self._grow(growths)
+        else:
+            rows.turn()
+
+        ended = [self._end(running, None) for running in unsound]
+        ended.extend(self._end(running, self._hypotheses(running)) for running in over if running not in unsound)
+        if ended:
+            self._leave([entry.running for entry in ended])
+        return ended
+
+    def _grow(self, growths: Sequence[Growth]) -> None:
+        """Let hypotheses of beams go on from their parents' rows, and all other rows from their own."""
+        rows = self._rows
+        slots = np.concatenate([growth.slots for growth in growths])
+        parents = np.concatenate([growth.parents for growth in growths])
+        tokens = np.concatenate([growth.tokens for growth in growths])
+        row = rows.row_of_slot[slots]
+        new = row < 0
+        picked = np.concatenate((np.arange(rows.count), parents[new]))
+        picked[row[~new]] = parents[~new]
+        rows.pick(picked, slots[new])
+        rows.token[rows.row_of_slot[slots]] = tokens
+
+    def _hypotheses(self, running: Running) -> tuple[Hypothesis, ...]:
+        request = running.job.request
+        source_length, penalty = len(request.source), request.search.length_penalty
+        keep = request.keep_attention
+        if request.forced_target is not None:
+            return (
+                self._history.read_forced(
+                    running.slots,
+                    len(request.forced_target),
+                    source_length=source_length,
+                    length_penalty=penalty,
+                    keep_attention=keep,
+                ),
+            )
+        best = sorted(running.leaves, key=lambda leaf: -leaf.score(penalty))[: request.search.n_best]
+        found = [
+            self._history.read(
+                running.slots, leaf, source_length=source_length, length_penalty=penalty, keep_attention=keep
+            )
+            for leaf in best
+        ]
+        found.sort(key=lambda hypothesis: -hypothesis.score)
+        return tuple(found)
+
+    def _end(self, running: Running, hypotheses: tuple[Hypothesis, ...] | None) -> Ended:
+        steps = self._steps - running.steps_before
+        return Ended(running, hypotheses, steps, (self._stepped_rows - running.rows_before) / steps)
+
+    def _owners(self, slots: Index) -> list[Running]:
+        """Return the owners of slots, each once, in the order of the slots."""
+        places: list[int] = slots.tolist()
+        owners = [self._table.owner[slot] for slot in places]
+        return list(dict.fromkeys(owner for owner in owners if owner is not None))
+
+    def _leave(self, gone: Sequence[Running]) -> None:
+        slots = np.concatenate([running.slots for running in gone])
+        self._rows.remove(slots[self._rows.row_of_slot[slots] >= 0])
+        self._table.release(slots)
+        for running in gone:
+            self.running.remove(running)
+            beams = len(running.slots)
+            if beams > 1:
+                self._groups[beams].drop(running)
+                if not self._groups[beams].members:
+                    del self._groups[beams]

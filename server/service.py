@@ -1,0 +1,225 @@
+"""Answers TranslationService: which model, which sentences, what the engine says of them, and the reply.
+
+It does not know gRPC, bytes on the wire, or scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from regard.v1 import translation_pb2
+from server.bundle import LoadedBundle
+from server.calls import Call, Draft
+from server.errors import CallerError, EngineFault, InvalidRequest, RegardError
+from server.messages import AttentionChoice, check_text, read_score_request, read_translate_request
+from server.metrics import Metrics
+from server.offload import Offload
+from server.registry import Registry
+from server.replies import write_item_error, write_model, write_score, write_translation
+from server.request import DecodeRequest, DecodeResult, ModelKey, SearchOptions
+from server.settings import Limits
+from server.status import number_of
+from server.text import EncodedTarget, SourceSegment, TextPipeline
+
+Item = TypeVar("Item")
+Decode = Callable[
+    [ModelKey, Sequence[Sequence[DecodeRequest]]], Awaitable[Sequence[tuple[DecodeResult, ...] | RegardError]]
+]
+
+# Splitting and tokenising this many characters takes about as long as handing them to a thread;
+# so does writing a reply with this many tokens, or this many cells of attention.
+_SMALL_TEXT = 2048
+_SMALL_TOKENS = 512
+_SMALL_CELLS = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslationService:
+    """One for all models of a server. To be used in the event loop.
+
+    Attributes:
+        registry: says which model a request is for.
+        pipelines: text to ids and back, for every model.
+        decode: decodes the segments of some texts; see `server.submission`.
+        offload: where work goes that would hold up the event loop.
+        metrics: gets the times of segments.
+        limits: bounds of one call.
+    """
+
+    registry: Registry
+    pipelines: Mapping[ModelKey, TextPipeline]
+    decode: Decode
+    offload: Offload
+    metrics: Metrics
+    limits: Limits
+
+    async def translate(self, request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+        """Answer Translate.
+
+        Raises:
+            RegardError: the call as a whole failed, or its only text did.
+        """
+        bundle = self._resolve(request.model, request.version, call)
+        pipeline = self.pipelines[bundle.key]
+        order = read_translate_request(request, bundle=bundle, limits=self.limits)
+        context = replace(call.context, priority=order.priority)
+
+        def prepare(index: int) -> tuple[tuple[SourceSegment, ...], list[DecodeRequest]]:
+            field = f"texts[{index}]"
+            check_text(order.texts[index], field=field, limits=self.limits)
+            most = self.limits.max_segments_per_call
+            segments = pipeline.prepare(order.texts[index], field=field, max_segments=most)
+            return segments, [
+                DecodeRequest(
+                    source=segment.ids,
+                    search=order.decoding.for_segment(len(segment.ids), bundle),
+                    keep_attention=order.attention is not None and order.attention.needs_every_head,
+                    context=context,
+                )
+                for segment in segments
+                if segment.known  # The others have nothing in them that the model could read.
+            ]
+
+        prepared = await self._prepare(prepare, field="texts", sizes=list(map(len, order.texts)))
+        answers = await self._decode(bundle.key, prepared, call)
+
+        def write() -> translation_pb2.TranslateResponse:
+            response = translation_pb2.TranslateResponse(model=write_model(bundle))
+            for index, answer in enumerate(answers):
+                if isinstance(answer, RegardError):
+                    error = write_item_error(answer, code=number_of(answer), field=f"texts[{index}]")
+                    response.results.append(translation_pb2.TranslationResult(error=error))
+                    continue
+                segments, results = answer
+                response.results.append(
+                    write_translation(
+                        order.texts[index],
+                        segments,
+                        results,
+                        pipeline=pipeline,
+                        bundle=bundle,
+                        attention=order.attention,
+                    )
+                )
+            return response
+
+        return Draft(write=write, small=_is_small(call, answers, order.attention))
+
+    async def score(self, request: translation_pb2.ScoreTranslationRequest, call: Call) -> Draft:
+        """Answer ScoreTranslation.
+
+        Raises:
+            RegardError: the call as a whole failed, or its only pair did.
+        """
+        bundle = self._resolve(request.model, request.version, call)
+        pipeline = self.pipelines[bundle.key]
+        order = read_score_request(request, bundle=bundle, limits=self.limits)
+        context = replace(call.context, priority=order.priority)
+
+        def prepare(index: int) -> tuple[tuple[SourceSegment, EncodedTarget], list[DecodeRequest]]:
+            field = f"pairs[{index}]"
+            for side, text in zip(("source", "target"), order.pairs[index], strict=True):
+                check_text(text, field=f"{field}.{side}", limits=self.limits)
+            segments = pipeline.prepare(order.pairs[index][0], split=False, field=f"{field}.source")
+            if not segments:
+                raise InvalidRequest(f"{field}.source", "is blank; there is nothing that a target could translate")
+            target = pipeline.encode_target(order.pairs[index][1], field=f"{field}.target")
+            request = DecodeRequest(
+                source=segments[0].ids,
+                search=SearchOptions(
+                    beam_size=1, n_best=1, length_penalty=order.length_penalty, min_length=0, max_length=len(target.ids)
+                ),
+                forced_target=target.ids,
+                keep_attention=order.attention is not None and order.attention.needs_every_head,
+                context=context,
+            )
+            return (segments[0], target), [request]
+
+        sizes = [len(source) + len(target) for source, target in order.pairs]
+        prepared = await self._prepare(prepare, field="pairs", sizes=sizes)
+        answers = await self._decode(bundle.key, prepared, call)
+
+        def write() -> translation_pb2.ScoreTranslationResponse:
+            response = translation_pb2.ScoreTranslationResponse(model=write_model(bundle))
+            for index, answer in enumerate(answers):
+                if isinstance(answer, RegardError):
+                    error = write_item_error(answer, code=number_of(answer), field=f"pairs[{index}]")
+                    response.results.append(translation_pb2.ScoreResult(error=error))
+                    continue
+                (source, target), (result,) = answer
+                response.results.append(write_score(source, target, result, bundle=bundle, attention=order.attention))
+            return response
+
+        return Draft(write=write, small=_is_small(call, answers, order.attention))
+
+    def _resolve(self, name: str, version: str, call: Call) -> LoadedBundle:
+        bundle = self.registry.resolve(name, version)
+        call.model, call.version = bundle.key
+        return bundle
+
+    async def _prepare(
+        self, prepare: Callable[[int], tuple[Item, list[DecodeRequest]]], *, field: str, sizes: Sequence[int]
+    ) -> list[tuple[Item, list[DecodeRequest]] | RegardError]:
+        """Prepare one item for each size, in characters; one that its caller got wrong becomes its error.
+
+        Items go to the threads one by one, so that a call with many does not keep others waiting.
+        """
+        small = sum(sizes) <= _SMALL_TEXT
+        segments = 0
+        items: list[tuple[Item, list[DecodeRequest]] | RegardError] = []
+        for index in range(len(sizes)):
+            try:
+                item = await self.offload.run(lambda index=index: prepare(index), small=small)
+            except CallerError as error:
+                items.append(error)
+                continue
+            items.append(item)
+            segments += len(item[1])
+            if segments > self.limits.max_segments_per_call:
+                limit = self.limits.max_segments_per_call
+                raise InvalidRequest(field, f"at most {limit} sentences in one call; {field}[{index}] exceeds that")
+        return _alone(items)
+
+    async def _decode(
+        self, key: ModelKey, items: Sequence[tuple[Item, list[DecodeRequest]] | RegardError], call: Call
+    ) -> list[tuple[Item, tuple[DecodeResult, ...]] | RegardError]:
+        """Decode what could be prepared; keep the errors of the rest, and of what fails on the way, in their places."""
+        requests = [[] if isinstance(item, RegardError) else item[1] for item in items]
+        call.segments = sum(map(len, requests))
+        call.source_tokens = sum(len(request.source) for item in requests for request in item)
+        answers: list[tuple[Item, tuple[DecodeResult, ...]] | RegardError] = []
+        for item, outcome in zip(items, await self.decode(key, requests), strict=True):
+            if isinstance(item, RegardError):
+                answers.append(item)
+            elif isinstance(outcome, RegardError):
+                answers.append(outcome)
+            else:
+                answers.append((item[0], outcome))
+                self._observe(outcome, call)
+        return _alone(answers)
+
+    def _observe(self, results: tuple[DecodeResult, ...], call: Call) -> None:
+        for result in results:
+            timing = result.timing
+            token_seconds = timing.decode_seconds / max(1, timing.steps)
+            self.metrics.segment(
+                first_token_seconds=timing.queue_seconds + timing.encode_seconds + token_seconds,
+                inter_token_seconds=token_seconds,
+            )
+            call.target_tokens += sum(len(hypothesis.tokens) for hypothesis in result.hypotheses)
+
+
+def _alone(items: Sequence[Item | RegardError]) -> list[Item | RegardError]:
+    """The items, unless an error concerns the call: one that no item can be blamed for, or that of the only item."""
+    for item in items:
+        if isinstance(item, RegardError) and (len(items) == 1 or not isinstance(item, CallerError | EngineFault)):
+            raise item
+    return list(items)
+
+
+def _is_small(call: Call, answers: Sequence[object], attention: AttentionChoice | None) -> bool:
+    tokens = call.source_tokens + call.target_tokens
+    cells = call.source_tokens * call.target_tokens if attention is not None else 0
+    return tokens <= _SMALL_TOKENS and cells <= _SMALL_CELLS and len(answers) <= _SMALL_TOKENS

@@ -1,0 +1,232 @@
+"""Opens the graphs of a bundle on ONNX Runtime and runs them; the only file of the server that imports it.
+
+Does not know requests, rows or searches, nor what the tensors mean beyond the roles of their ports.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from server.bundle import LoadedBundle
+from server.decoder import Tensors
+from server.errors import BundleError, DeviceUnavailable
+from server.graph_check import check_ports, describe
+from server.ports import GraphSpec, PortSpec
+from server.request import Ids
+
+Device = Literal["auto", "cpu", "cuda"]
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+
+# Only errors: warnings of the runtime are about shapes that it guessed, and would be one a run.
+_LOG_ERRORS = 3
+_PROBE_WIDTH = 16
+
+
+class OpenModel:
+    """The two graphs of a bundle, ready to run from any number of threads. Meets `server.decoder.Decoder`.
+
+    Attributes:
+        bundle: what was opened.
+        provider: execution provider of ONNX Runtime that runs it.
+        facts: sizes and ids.
+    """
+
+    def __init__(
+        self,
+        bundle: LoadedBundle,
+        encode: onnxruntime.InferenceSession,
+        step: onnxruntime.InferenceSession,
+        provider: str,
+    ) -> None:
+        self.bundle = bundle
+        self.provider = provider
+        self.facts = describe(bundle)
+        self._encode = encode
+        self._step = step
+        self._encoded = [port.name for port in bundle.encode.outputs]
+
+    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+        """Read source int64 [batch, source]; see `Decoder.encode`.
+
+        Raises:
+            ValueError: an axis or a length is 0, which would abort the whole process.
+        """
+        if 0 in source.shape or not len(source_length) or int(source_length.min()) < 1:
+            raise ValueError(f"source has shape {source.shape} and lengths {source_length}; all must be at least 1")
+        outputs = self._encode.run(self._encoded, {"source": source, "source_length": source_length})
+        return dict(zip(self._encoded, outputs, strict=True))
+
+    def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
+        """Prepare a step over the first `rows` rows of the buffers; see `Decoder.bind_step`.
+
+        Raises:
+            ValueError: an axis is 0, a buffer is missing, or one is not contiguous.
+        """
+        spec = self.bundle.step
+        for port, buffers in _ports(spec, inputs, outputs):
+            buffer = buffers.get(port.name)
+            if buffer is None or buffer.dtype != port.dtype or not buffer.flags.c_contiguous:
+                raise ValueError(f"{port.name} needs a contiguous buffer of {port.dtype}")
+            if not 1 <= rows <= len(buffer) or 0 in buffer.shape:
+                raise ValueError(f"{port.name} has shape {buffer.shape}; {rows} rows of it cannot be stepped")
+        if self.provider != CPU:
+            return self._copying_step(inputs, outputs, rows)
+        binding = self._step.io_binding()
+        for port in spec.inputs:
+            buffer = inputs[port.name]
+            shape = (rows, *buffer.shape[1:])
+            binding.bind_input(port.name, "cpu", 0, port.dtype.type, shape, buffer.ctypes.data)
+        for port in spec.outputs:
+            buffer = outputs[port.name]
+            shape = (rows, *buffer.shape[1:])
+            binding.bind_output(port.name, "cpu", 0, port.dtype.type, shape, buffer.ctypes.data)
+
+        def run(held: tuple[Tensors, Tensors] = (dict(inputs), dict(outputs))) -> None:
+            # `held` keeps alive the buffers, of which the binding has only the addresses.
+            self._step.run_with_iobinding(binding)
+
+        return run
+
+    def _copying_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
+        """As `bind_step`, for devices with their own memory: there a bound input is copied once, not at every run."""
+        names = [port.name for port in self.bundle.step.outputs]
+        feed = {port.name: inputs[port.name][:rows] for port in self.bundle.step.inputs}
+
+        def run() -> None:
+            for name, value in zip(names, self._step.run(names, feed), strict=True):
+                outputs[name][:rows] = value
+
+        return run
+
+    def warm_up(self, *, widths: Sequence[int], rows: Sequence[int]) -> None:
+        """Run both graphs once for every source width and number of rows, so that no request pays for a first run.
+
+        Raises:
+            BundleError: a graph fails, or gives other shapes than its ports promise.
+        """
+        for width in widths:
+            for count in rows:
+                try:
+                    self._try(width, count)
+                except BundleError:
+                    raise
+                except Exception as error:  # the runtime's errors share no public base class
+                    raise BundleError(
+                        f"bundle {self.bundle.directory}: profile {self.bundle.profile!r} fails on {count} sources "
+                        f"of {width} tokens: {error}"
+                    ) from error
+
+    def _try(self, width: int, rows: int) -> None:
+        source = np.full((rows, width), self.facts.end_id, dtype=np.int64)
+        encoded = self.encode(source, np.full(rows, width, dtype=np.int64))
+        for port in self.bundle.encode.outputs:
+            self._check_shape(port, encoded[port.name], rows, width)
+        inputs = {
+            port.name: np.ascontiguousarray(encoded[port.name]) for port in (*self.facts.memory, *self.facts.state)
+        }
+        inputs["token"] = np.full(rows, self.facts.begin_id, dtype=np.int64)
+        names = [port.name for port in self.bundle.step.outputs]
+        stepped = self._step.run(names, inputs)
+        for port, value in zip(self.bundle.step.outputs, stepped, strict=True):
+            self._check_shape(port, value, rows, width)
+
+    def _check_shape(self, port: PortSpec, value: NDArray[Any], rows: int, width: int) -> None:
+        sizes = {"batch": rows, "source": width}
+        promised = tuple(axis if isinstance(axis, int) else sizes.get(axis, -1) for axis in port.axes)
+        if value.shape != promised:
+            raise BundleError(
+                f"bundle {self.bundle.directory}: {port.name} has shape {value.shape} for {rows} sources of {width} "
+                f"tokens; its port promises {promised}"
+            )
+
+
+def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int) -> OpenModel:
+    """Open both graphs of a bundle and try them once.
+
+    Args:
+        bundle: whose files and manifest are checked.
+        device: `auto` takes CUDA where it really works, and the processor elsewhere; `OpenModel.provider` says which.
+        intra_op_threads: threads of one run; several runs may go on at once.
+
+    Raises:
+        BundleError: the runtime refuses a graph, or its ports are not those of the manifest.
+        DeviceUnavailable: `cuda` was asked for and cannot be had.
+    """
+    provider = _provider(device)
+    try:
+        sessions = [
+            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads)
+            for spec in (bundle.encode, bundle.step)
+        ]
+    except DeviceUnavailable:
+        if device == "cuda":
+            raise
+        provider = CPU
+        sessions = [
+            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads)
+            for spec in (bundle.encode, bundle.step)
+        ]
+    model = OpenModel(bundle, sessions[0], sessions[1], provider)
+    model.warm_up(widths=(min(_PROBE_WIDTH, bundle.max_source_tokens),), rows=(1, 2))
+    return model
+
+
+def _provider(device: Device) -> str:
+    if device == "cpu":
+        return CPU
+    if CUDA in onnxruntime.get_available_providers():
+        # Finds the CUDA libraries that were installed as Python packages.
+        onnxruntime.preload_dlls()
+        return CUDA
+    if device == "cuda":
+        raise DeviceUnavailable(
+            f"device cuda: ONNX Runtime {onnxruntime.__version__} was built without CUDA (it has "
+            f"{', '.join(onnxruntime.get_available_providers())}); install the extra `cuda` instead of `serve`"
+        )
+    return CPU
+
+
+def _open(
+    bundle: LoadedBundle, spec: GraphSpec, *, provider: str, intra_op_threads: int
+) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = intra_op_threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _LOG_ERRORS
+    # Patterns are kept for each shape that was ever seen, and shapes are many here.
+    options.enable_mem_pattern = False
+    # A spinning thread takes the processor from the next worker.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    try:
+        with warnings.catch_warnings():
+            # Where a provider cannot be had the runtime warns and takes another; it is found out below.
+            warnings.simplefilter("ignore")
+            session = onnxruntime.InferenceSession(str(spec.path), options, providers=[provider])
+    except Exception as error:  # the runtime's errors share no public base class
+        if provider != CPU:
+            raise DeviceUnavailable(f"device cuda: {error}") from error
+        raise BundleError(
+            f"bundle {bundle.directory}: ONNX Runtime {onnxruntime.__version__} refuses {spec.path.name}: {error}"
+        ) from error
+    if provider not in session.get_providers():
+        raise DeviceUnavailable(
+            f"device cuda: ONNX Runtime fell back to {', '.join(session.get_providers())}; "
+            "is there a graphics card, with its driver and the CUDA and cuDNN libraries?"
+        )
+    where = f"bundle {bundle.directory}: {spec.path.name}"
+    check_ports(spec.inputs, session.get_inputs(), f"{where}: inputs")
+    check_ports(spec.outputs, session.get_outputs(), f"{where}: outputs")
+    return session
+
+
+def _ports(spec: GraphSpec, inputs: Tensors, outputs: Tensors) -> list[tuple[PortSpec, Tensors]]:
+    return [(port, inputs) for port in spec.inputs] + [(port, outputs) for port in spec.outputs]

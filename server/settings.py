@@ -1,0 +1,137 @@
+"""What an operator may set, checked, frozen.
+
+It does not know where a value came from: `server.configuration` reads flags, environment and files.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from server.errors import SettingsError
+
+EMBEDDED_MODELS = Path(__file__).resolve().parent.parent / "models"
+Device = Literal["auto", "cpu", "cuda"]
+
+DEVICES: tuple[Device, ...] = ("auto", "cpu", "cuda")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
+OFF = "off"
+
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>[0-9]{1,5})")
+_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one call. Past one of them the call, or the text, gets a clear error.
+
+    Attributes:
+        max_texts: texts (or pairs) in a request.
+        max_text_bytes: UTF-8 bytes of one text.
+        max_segments_per_call: sentences of all texts of a request.
+        max_beam_size: largest beam.
+        max_message_bytes: of a request or a reply on the wire.
+    """
+
+    max_texts: int = 128
+    max_text_bytes: int = 65_536
+    max_segments_per_call: int = 512
+    max_beam_size: int = 16
+    max_message_bytes: int = 32 * _MEBIBYTE
+
+    def __post_init__(self) -> None:
+        for name in ("max_texts", "max_text_bytes", "max_segments_per_call", "max_beam_size"):
+            _within(name, getattr(self, name), 1, 2**31 - 1)
+        _within("max_message_bytes", self.max_message_bytes, 1024, 2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How to serve.
+
+    Attributes:
+        models: directories that hold NAME/VERSION/ bundles.
+        default_model: answers requests that name none; empty lets the registry choose.
+        profile: which graphs to run; empty takes the default of each bundle.
+        device: auto, cpu or cuda.
+        workers: decode threads; None takes one for each processor that this process may use, and one in all on CUDA.
+        rows: rows of one decode step at most, for each worker.
+        queue_limit: segments that may wait.
+        address: HOST:PORT to listen on; port 0 takes a free one.
+        port_file: gets the port once the server is ready; removed when it stops.
+        metrics_address: HOST:PORT of the Prometheus page, or `off`.
+        reflection: whether clients may list services.
+        max_concurrent_calls: calls answered at the same time.
+        max_connection_age: seconds after which a connection is closed gently; 0 keeps it.
+        default_deadline: seconds given to a call whose caller sets no deadline.
+        grace: seconds that running calls get when the server is told to stop.
+        drain_pause: seconds of normal service after readiness was withdrawn.
+        log_level, log_format: see LOG_LEVELS and LOG_FORMATS.
+        log_texts: whether texts of callers and messages of unexpected exceptions may appear in logs.
+        limits: bounds of one call.
+    """
+
+    models: tuple[Path, ...] = (EMBEDDED_MODELS,)
+    default_model: str = ""
+    profile: str = ""
+    device: Device = "auto"
+    workers: int | None = None
+    rows: int = 64
+    queue_limit: int = 1024
+    address: str = "127.0.0.1:50051"
+    port_file: Path | None = None
+    metrics_address: str = "127.0.0.1:9464"
+    reflection: bool = True
+    max_concurrent_calls: int = 1024
+    max_connection_age: float = 0.0
+    default_deadline: float = 60.0
+    grace: float = 10.0
+    drain_pause: float = 0.0
+    log_level: str = "info"
+    log_format: str = "text"
+    log_texts: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise SettingsError("models: at least one directory is needed")
+        _one_of("device", self.device, DEVICES)
+        _one_of("log_level", self.log_level, LOG_LEVELS)
+        _one_of("log_format", self.log_format, LOG_FORMATS)
+        if self.workers is not None:
+            _within("workers", self.workers, 1, 1024)
+        _within("rows", self.rows, self.limits.max_beam_size, 65_536)
+        _within("queue_limit", self.queue_limit, self.limits.max_segments_per_call, 10_000_000)
+        _within("max_concurrent_calls", self.max_concurrent_calls, 1, 1_000_000)
+        _within("max_connection_age", self.max_connection_age, 0, 31_536_000)
+        _within("default_deadline", self.default_deadline, 0.001, 86_400)
+        _within("grace", self.grace, 0, 86_400)
+        _within("drain_pause", self.drain_pause, 0, 86_400)
+        split_address("address", self.address)
+        if self.metrics_address != OFF:
+            split_address("metrics_address", self.metrics_address)
+
+
+def split_address(name: str, address: str) -> tuple[str, int]:
+    """Host (without brackets) and port of HOST:PORT.
+
+    Raises:
+        SettingsError: it is not HOST:PORT; names the setting.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"]) > 65_535:
+        raise SettingsError(f"{name}: expected HOST:PORT, for example 0.0.0.0:50051 or [::]:50051, not {address!r}")
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise SettingsError(f"{name}: must be from {low} to {high}, not {value}")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"{name}: must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {value!r}")

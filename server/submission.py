@@ -1,0 +1,103 @@
+"""Lets a call in the event loop wait for all its texts, while the engine's threads answer segment by segment.
+
+It does not know text, protobuf or scheduling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
+
+from server.errors import CallCancelled, NotServing, RegardError
+from server.request import DecodeRequest, DecodeResult, ModelKey
+
+Ticket = TypeVar("Ticket")
+
+_RETRY_AFTER = 1.0
+
+
+class DecodeEngine(Protocol[Ticket]):
+    """What a call needs of an engine; see `server.engine.Engine`."""
+
+    def submit(
+        self,
+        key: ModelKey,
+        requests: Sequence[DecodeRequest],
+        on_done: Callable[[int, DecodeResult | RegardError], None],
+    ) -> Ticket:
+        """Take all requests or raise; `on_done` is called once for each, from any thread."""
+        ...
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Forget what is not done yet."""
+        ...
+
+
+async def decode(
+    engine: DecodeEngine[Ticket], key: ModelKey, texts: Sequence[Sequence[DecodeRequest]]
+) -> list[tuple[DecodeResult, ...] | RegardError]:
+    """Decode the segments of some texts.
+
+    A segment that fails fails its text, whose other segments are given up. When this coroutine ends early, by an error
+    or because it was cancelled, nothing of it stays in the engine.
+
+    Returns:
+        for each text the results of its segments, or the error of the first that failed.
+
+    Raises:
+        QueueFull, NotServing: the engine does not take all of them.
+    """
+    # Nothing is awaited between the submissions, so those of two calls never interleave: a call is taken whole or not.
+    pending: list[_Text[Ticket]] = []
+    try:
+        for requests in texts:
+            text = _Text(engine, len(requests))
+            pending.append(text)
+            if requests:
+                text.ticket = engine.submit(key, requests, text.report)
+        return [await text.outcome for text in pending]
+    finally:
+        for text in pending:
+            text.give_up()
+
+
+class _Text(Generic[Ticket]):
+    """The segments of one text on their way through the engine."""
+
+    def __init__(self, engine: DecodeEngine[Ticket], segments: int) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._results: dict[int, DecodeResult] = {}
+        self._segments = segments
+        self.ticket: Ticket | None = None
+        self.outcome: asyncio.Future[tuple[DecodeResult, ...] | RegardError] = self._loop.create_future()
+        if not segments:
+            self.outcome.set_result(())
+
+    def report(self, index: int, outcome: DecodeResult | RegardError) -> None:
+        """Called by the engine's threads."""
+        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            self._loop.call_soon_threadsafe(self._settle, index, outcome)
+
+    def give_up(self) -> None:
+        """Free what the text still holds in the engine."""
+        if not self.outcome.done():
+            self.outcome.cancel()
+        if self.ticket is not None and len(self._results) < self._segments:
+            self._engine.cancel(self.ticket)
+        self.ticket = None
+
+    def _settle(self, index: int, outcome: DecodeResult | RegardError) -> None:
+        if self.outcome.done():
+            return
+        if isinstance(outcome, DecodeResult):
+            self._results[index] = outcome
+            if len(self._results) == self._segments:
+                self.outcome.set_result(tuple(self._results[index] for index in range(self._segments)))
+            return
+        # Nobody cancelled this text, or its outcome would be done: the engine is stopping.
+        stopping = isinstance(outcome, CallCancelled)
+        self.outcome.set_result(NotServing("the server is stopping", _RETRY_AFTER) if stopping else outcome)
+        self.give_up()

@@ -1,0 +1,222 @@
+"""Models without weights for tests of the engine: what they say follows from the source and from what was said before.
+
+They do not know the engine; they hold the whole source in their memory and the whole prefix in their state, so that a
+row that is given the memory or the state of another one says something else.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.decoder import DecoderFacts, Tensors
+from server.ports import PortSpec
+from server.request import CallContext, DecodeRequest, Ids, SearchOptions
+
+PAD, UNKNOWN, BEGIN, END = range(4)
+NEVER = (PAD, UNKNOWN, BEGIN)
+
+Prefix = tuple[int, ...]
+# (source, prefix) to log-probabilities [vocabulary]
+Score = Callable[[Prefix, Prefix], NDArray[np.float32]]
+# (source, prefix) to weights [layer, head, source]
+Look = Callable[[Prefix, Prefix], NDArray[np.float32]]
+
+_LONGEST = 64
+
+
+def hashed_scores(*, seed: int = 0, vocabulary: int = 12, ending: float = 0.25) -> Score:
+    """Make log-probabilities that look random but are not; `ending` is how fast the end of sentence becomes likely."""
+
+    @functools.cache
+    def score(source: Prefix, prefix: Prefix) -> NDArray[np.float32]:
+        random = np.random.default_rng([seed, *source, 1_000_000, *prefix])
+        logits = random.normal(scale=2.0, size=vocabulary)
+        logits[END] += ending * len(prefix) - 2.0
+        return (logits - np.log(np.exp(logits).sum())).astype(np.float32)
+
+    return score
+
+
+def hashed_look(*, layers: int = 2, heads: int = 2) -> Look:
+    """Make attention that depends on all of source and prefix."""
+
+    @functools.cache
+    def look(source: Prefix, prefix: Prefix) -> NDArray[np.float32]:
+        random = np.random.default_rng([7, *source, 2_000_000, *prefix])
+        weights = random.random((layers, heads, len(source))) + 0.01
+        return (weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+    return look
+
+
+def constant_scores(probabilities: dict[int, float], *, vocabulary: int) -> Score:
+    """Make the same log-probabilities at every step; a token without a probability is impossible."""
+    scores = np.full(vocabulary, -np.inf, dtype=np.float32)
+    for token, probability in probabilities.items():
+        scores[token] = math.log(probability)
+    return lambda source, prefix: scores
+
+
+@dataclass(eq=False)
+class FakeDecoder:
+    """Meets `server.decoder.Decoder`; counts what it is asked.
+
+    Attributes:
+        before_step: called with the sources of all rows before a step; may raise or wait.
+        before_encode: called with the sources of a batch before encoding; may raise.
+        steps: sources of the rows of every step so far.
+        encoded: sources of every encoded batch so far, with the width it was padded to.
+    """
+
+    score: Score
+    look: Look | None = None
+    max_source_tokens: int = 64
+    max_target_tokens: int = 40
+    before_step: Callable[[list[Prefix]], None] = lambda sources: None
+    before_encode: Callable[[list[Prefix]], None] = lambda sources: None
+    steps: list[list[Prefix]] = field(default_factory=list[list[Prefix]])
+    encoded: list[tuple[int, list[Prefix]]] = field(default_factory=list[tuple[int, list[Prefix]]])
+    bound: int = 0
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        vocabulary = len(self.score((4, END), ()))
+        layers, heads = self.look((4, END), ()).shape[:2] if self.look is not None else (0, 0)
+
+        def port(name: str, role: Any, dtype: str, *axes: str | int) -> PortSpec:
+            return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+
+        self.facts = DecoderFacts(
+            memory=(
+                port("memory.source", "memory", "int64", "batch", "source"),
+                port("memory.mask", "memory", "bool", "batch", "source", 1),
+            ),
+            state=(
+                port("state.prefix", "state", "int64", "batch", _LONGEST),
+                port("state.length", "state", "float32", "batch"),
+            ),
+            vocabulary_size=vocabulary,
+            scores_size=vocabulary,
+            layers=layers,
+            heads=heads,
+            alignment_heads=tuple((layer, heads - 1) for layer in range(layers)),
+            pad_id=PAD,
+            begin_id=BEGIN,
+            end_id=END,
+            never=NEVER,
+            max_source_tokens=self.max_source_tokens,
+            max_target_tokens=self.max_target_tokens,
+        )
+
+    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+        """See `Decoder.encode`."""
+        assert source.min() >= 0
+        assert source_length.min() >= 1
+        sources = [tuple(row[:length].tolist()) for row, length in zip(source, source_length, strict=True)]
+        self.before_encode(sources)
+        with self._lock:
+            self.encoded.append((source.shape[1], sources))
+        positions: Ids = np.arange(source.shape[1], dtype=np.int64)
+        mask = positions < source_length[:, None]
+        assert (source[~mask] == PAD).all()
+        return {
+            "memory.source": source,
+            "memory.mask": mask[:, :, None],
+            "state.prefix": np.zeros((len(source), _LONGEST), dtype=np.int64),
+            "state.length": np.full(len(source), -1, dtype=np.float32),
+        }
+
+    def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
+        """See `Decoder.bind_step`."""
+        assert rows >= 1
+        self.bound += 1
+
+        def run() -> None:
+            sources: list[Prefix] = [
+                tuple(inputs["memory.source"][row][inputs["memory.mask"][row, :, 0]].tolist()) for row in range(rows)
+            ]
+            with self._lock:
+                self.steps.append(sources)
+            self.before_step(sources)
+            for row, source in enumerate(sources):
+                # The token of the first step is the begin of sentence, which is no part of the prefix.
+                length = int(inputs["state.length"][row])
+                prefix = inputs["state.prefix"][row].copy()
+                token = int(inputs["token"][row])
+                if length < 0:
+                    assert token == BEGIN
+                else:
+                    prefix[length] = token
+                length += 1
+                said = tuple(prefix[:length].tolist())
+                outputs["next.state.prefix"][row] = prefix
+                outputs["next.state.length"][row] = length
+                outputs["scores"][row] = self.score(source, said)
+                if self.look is not None:
+                    outputs["attention"][row] = 0.0
+                    outputs["attention"][row][:, :, : len(source)] = self.look(source, said)
+
+        return run
+
+
+@dataclass
+class FakeObserver:
+    """Meets `server.observer.EngineObserver`; remembers what it was told."""
+
+    steps: list[tuple[float, int, float]] = field(default_factory=list[tuple[float, int, float]])
+    queues: list[float] = field(default_factory=list[float])
+    token_counts: dict[str, int] = field(default_factory=dict[str, int])
+    running_now: int = 0
+    waiting_now: int = 0
+
+    def step(self, seconds: float, rows: int, padding_ratio: float) -> None:
+        self.steps.append((seconds, rows, padding_ratio))
+
+    def queued(self, seconds: float) -> None:
+        self.queues.append(seconds)
+
+    def tokens(self, kind: str, count: int) -> None:
+        self.token_counts[kind] = self.token_counts.get(kind, 0) + count
+
+    def running(self, count: int) -> None:
+        self.running_now = count
+
+    def waiting(self, count: int) -> None:
+        self.waiting_now = count
+
+
+def request(
+    source: Sequence[int],
+    *,
+    beam_size: int = 1,
+    n_best: int | None = None,
+    length_penalty: float = 1.0,
+    min_length: int = 0,
+    max_length: int = 40,
+    forced: Sequence[int] | None = None,
+    keep_attention: bool = True,
+    priority: int = 0,
+    deadline: float = math.inf,
+) -> DecodeRequest:
+    """Make a request whose source ends with the end of sentence already."""
+    return DecodeRequest(
+        source=np.array(source, dtype=np.int64),
+        search=SearchOptions(
+            beam_size=beam_size,
+            n_best=beam_size if n_best is None else n_best,
+            length_penalty=length_penalty,
+            min_length=min_length,
+            max_length=max_length,
+        ),
+        forced_target=None if forced is None else np.array(forced, dtype=np.int64),
+        keep_attention=keep_attention,
+        context=CallContext(request_id="test", priority=priority, deadline=deadline),
+    )

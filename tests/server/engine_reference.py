@@ -1,0 +1,108 @@
+"""Searches for one request alone, in plain Python, slowly and obviously: what the engine's answers are held to.
+
+It knows a model only as a function of source and prefix, and nothing of rows, batches or time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.request import DecodeRequest, FinishReason
+from tests.server.engine_fakes import END, NEVER, Look, Prefix, Score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """A hypothesis that the engine should find."""
+
+    tokens: Prefix
+    score: float
+    reason: FinishReason
+    log_probabilities: tuple[float, ...]
+    end_log_probability: float
+
+
+def allowed(score: Score, source: Prefix, prefix: Prefix, *, minimum: int) -> dict[int, float]:
+    """Return the tokens that may follow a prefix, with their log-probabilities."""
+    scores = score(source, prefix).tolist()
+    banned = {*NEVER, *((END,) if len(prefix) < minimum else ())}
+    return {token: value for token, value in enumerate(scores) if token not in banned and value > -math.inf}
+
+
+def make(
+    score: Score, source: Prefix, tokens: Prefix, *, ended: bool, penalty: float, forced: bool = False
+) -> Expected:
+    """Return a target with its score, computed from the model alone."""
+    values = [float(score(source, tokens[:step])[token]) for step, token in enumerate(tokens)]
+    end = float(score(source, tokens)[END]) if ended else 0.0
+    count = max(len(tokens) + ended, 1)
+    reason = FinishReason.FORCED if forced else FinishReason.END if ended else FinishReason.LENGTH
+    return Expected(
+        tokens=tokens,
+        score=(sum(values) + end) / count**penalty,
+        reason=reason,
+        log_probabilities=tuple(values),
+        end_log_probability=end,
+    )
+
+
+def search(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected]:
+    """Return what the rule of `server.search` finds for one request, best first; `limit` is the most tokens."""
+    source: Prefix = tuple(request.source.tolist())
+    options = request.search
+    if request.forced_target is not None:
+        target: Prefix = tuple(request.forced_target.tolist())
+        return [make(score, source, target, ended=True, penalty=options.length_penalty, forced=True)]
+    beams = options.beam_size
+    live: list[tuple[float, Prefix]] = [(0.0, ())]
+    finished: list[Expected] = []
+    for length in range(1, limit + 1):
+        grown = [
+            (total + value, (*prefix, token))
+            for total, prefix in live
+            for token, value in allowed(score, source, prefix, minimum=options.min_length).items()
+        ]
+        grown.sort(key=lambda entry: -entry[0])
+        grown = grown[: 2 * beams]
+        penalty = options.length_penalty
+        live = [entry for entry in grown if entry[1][-1] != END][:beams]
+        ending = [
+            make(score, source, tokens[:-1], ended=True, penalty=penalty)
+            for _, tokens in grown[:beams]
+            if tokens[-1] == END
+        ]
+        if length == limit:
+            ending += [make(score, source, tokens, ended=False, penalty=penalty) for _, tokens in live]
+        finished += ending[: beams - len(finished)]
+        if len(finished) == beams or not live:
+            break
+    finished.sort(key=lambda entry: -entry.score)
+    return finished[: options.n_best]
+
+
+def exhaustive(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected]:
+    """Return every possible target, best first."""
+    source: Prefix = tuple(request.source.tolist())
+    penalty = request.search.length_penalty
+    words = allowed(score, source, (), minimum=1)
+    found = [
+        make(score, source, tokens, ended=length < limit, penalty=penalty)
+        for length in range(limit + 1)
+        for tokens in itertools.product(words, repeat=length)
+    ]
+    return sorted(found, key=lambda entry: -entry.score)
+
+
+def attention(look: Look, request: DecodeRequest, tokens: Prefix) -> NDArray[np.float32]:
+    """Return what the model looks at [layer, head, target, source] to predict each of the tokens."""
+    source: Prefix = tuple(request.source.tolist())
+    rows = [look(source, tokens[:step]) for step in range(len(tokens))]
+    if not rows:
+        layers, heads, width = look(source, ()).shape
+        return np.zeros((layers, heads, 0, width), dtype=np.float32)
+    return np.stack(rows, axis=2)

@@ -1,0 +1,203 @@
+"""Graphs are opened as promised or not at all, and nothing that could abort the process reaches them."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+from server.bundle import GraphSpec, LoadedBundle, PortSpec, load_bundle
+from server.engine import Engine, EngineSettings, Outcome
+from server.errors import BundleError, DeviceUnavailable
+from server.graph_check import describe
+from server.request import DecodeResult
+from server.session import CPU, CUDA, OpenModel, open_model
+from tests.server.engine_fakes import FakeObserver, request
+
+NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
+
+needs_no_cuda = pytest.mark.skipif(CUDA in onnxruntime.get_available_providers(), reason="this machine may have CUDA")
+
+
+@pytest.fixture(scope="module")
+def bundle() -> LoadedBundle:
+    return load_bundle(NULL)
+
+
+@pytest.fixture(scope="module")
+def model(bundle: LoadedBundle) -> OpenModel:
+    return open_model(bundle, device="cpu", intra_op_threads=1)
+
+
+def buffers(model: OpenModel, *, capacity: int, width: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    sizes = {"batch": capacity, "source": width}
+
+    def make(ports: tuple[PortSpec, ...]) -> dict[str, NDArray[Any]]:
+        return {
+            port.name: np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in port.axes], port.dtype)
+            for port in ports
+        }
+
+    return make(model.bundle.step.inputs), make(model.bundle.step.outputs)
+
+
+def test_a_bound_step_reads_and_writes_the_first_rows_of_its_buffers_in_place(model: OpenModel) -> None:
+    inputs, outputs = buffers(model, capacity=5, width=16)
+    encoded = model.encode(np.full((3, 16), 4), np.array([16, 1, 7]))
+    for name, value in encoded.items():
+        inputs[name][:3] = value
+    run = model.bind_step(inputs, outputs, 3)
+    run()
+    assert outputs["next.state.count"].ravel().tolist() == [1, 1, 1, 0, 0]
+    inputs["state.count"][1] = 41
+    run()
+    assert outputs["next.state.count"].ravel().tolist() == [1, 42, 1, 0, 0]
+    np.testing.assert_allclose(outputs["attention"].sum(axis=-1).ravel(), [1, 1, 1, 0, 0], atol=1e-6)
+
+
+def test_a_step_that_copies_does_the_same(model: OpenModel) -> None:
+    inputs, outputs = buffers(model, capacity=5, width=16)
+    inputs["memory.weights"][:], inputs["memory.mask"][:] = 1 / 16, True
+    device = OpenModel.__new__(OpenModel)
+    device.__dict__.update(model.__dict__, provider="SomeDevice")
+    run = device.bind_step(inputs, outputs, 2)
+    inputs["state.count"][:] = 41
+    run()
+    assert outputs["next.state.count"].ravel().tolist() == [42, 42, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("shape", "lengths"), [((0, 16), []), ((1, 0), [0]), ((2, 16), [3, 0])])
+def test_nothing_of_size_zero_reaches_the_encoder(model: OpenModel, shape: tuple[int, int], lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        model.encode(np.zeros(shape, dtype=np.int64), np.array(lengths, dtype=np.int64))
+
+
+def test_nothing_of_size_zero_and_no_stray_buffer_is_bound(model: OpenModel) -> None:
+    inputs, outputs = buffers(model, capacity=5, width=16)
+    for rows in (0, 6):
+        with pytest.raises(ValueError, match="cannot be stepped"):
+            model.bind_step(inputs, outputs, rows)
+    with pytest.raises(ValueError, match="cannot be stepped"):
+        model.bind_step(*buffers(model, capacity=5, width=0), 1)
+    with pytest.raises(ValueError, match="contiguous"):
+        model.bind_step({**inputs, "memory.weights": inputs["memory.weights"].T.copy().T}, outputs, 1)
+    with pytest.raises(ValueError, match="contiguous"):
+        model.bind_step({**inputs, "token": inputs["token"].astype(np.int32)}, outputs, 1)
+
+
+def replaced(bundle: LoadedBundle, change: Callable[[tuple[PortSpec, ...]], tuple[PortSpec, ...]]) -> LoadedBundle:
+    return dataclasses.replace(bundle, step=dataclasses.replace(bundle.step, inputs=change(bundle.step.inputs)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"name": "tokens"}, "inputs are"),
+        ({"dtype": np.dtype("int32")}, "token is tensor"),
+        ({"axes": ("batch", 1)}, "token has shape"),
+        ({"axes": (7,)}, "token has shape"),
+    ],
+)
+def test_a_graph_with_other_ports_than_promised_is_refused(
+    bundle: LoadedBundle, wrong: dict[str, Any], message: str
+) -> None:
+    def change(ports: tuple[PortSpec, ...]) -> tuple[PortSpec, ...]:
+        return tuple(dataclasses.replace(port, **wrong) if port.role == "token" else port for port in ports)
+
+    with pytest.raises(BundleError, match=message):
+        open_model(replaced(bundle, change), device="cpu", intra_op_threads=1)
+
+
+def test_a_state_that_grows_is_refused(bundle: LoadedBundle) -> None:
+    def grow(ports: tuple[PortSpec, ...]) -> tuple[PortSpec, ...]:
+        return tuple(
+            dataclasses.replace(port, axes=("batch", "past")) if port.role == "state" else port for port in ports
+        )
+
+    with pytest.raises(BundleError, match="no buffer"):
+        describe(replaced(bundle, grow))
+
+
+def with_step(bundle: LoadedBundle, path: Path) -> LoadedBundle:
+    spec = GraphSpec(path=path, inputs=bundle.step.inputs, outputs=bundle.step.outputs)
+    return dataclasses.replace(bundle, step=spec)
+
+
+def test_a_truncated_graph_is_refused_by_name(bundle: LoadedBundle, tmp_path: Path) -> None:
+    path = tmp_path / "half.onnx"
+    path.write_bytes(bundle.step.path.read_bytes()[:-100])
+    with pytest.raises(BundleError, match=r"half\.onnx"):
+        open_model(with_step(bundle, path), device="cpu", intra_op_threads=1)
+
+
+def test_a_graph_newer_than_the_runtime_is_refused_by_name(bundle: LoadedBundle, tmp_path: Path) -> None:
+    graph = onnx.load_from_string(bundle.step.path.read_bytes())
+    graph.opset_import[0].version = 99
+    path = tmp_path / "new.onnx"
+    path.write_bytes(graph.SerializeToString())
+    with pytest.raises(BundleError, match=r"new\.onnx"):
+        open_model(with_step(bundle, path), device="cpu", intra_op_threads=1)
+
+
+def test_a_graph_whose_outputs_have_other_shapes_than_promised_is_refused(bundle: LoadedBundle, tmp_path: Path) -> None:
+    graph = onnx.load_from_string(bundle.step.path.read_bytes())
+    # The scores of two rows become one row of twice the width, which no declared shape reveals.
+    for node in graph.graph.node:
+        node.output[:] = ["flat" if name == "scores" else name for name in node.output]
+    graph.graph.initializer.append(helper.make_tensor("one_row", TensorProto.INT64, [2], [1, -1]))
+    graph.graph.node.append(helper.make_node("Reshape", ["flat", "one_row"], ["scores"]))
+    output = next(output for output in graph.graph.output if output.name == "scores")
+    output.type.tensor_type.shape.dim[0].dim_param = "batch"
+    path = tmp_path / "flat.onnx"
+    path.write_bytes(graph.SerializeToString())
+    with pytest.raises(BundleError, match="scores has shape"):
+        open_model(with_step(bundle, path), device="cpu", intra_op_threads=1)
+
+
+@needs_no_cuda
+def test_cuda_that_is_not_there_is_an_error_and_auto_says_what_it_took(bundle: LoadedBundle) -> None:
+    with pytest.raises(DeviceUnavailable, match="without CUDA"):
+        open_model(bundle, device="cuda", intra_op_threads=1)
+    assert open_model(bundle, device="auto", intra_op_threads=1).provider == CPU
+
+
+@needs_no_cuda
+def test_a_silent_fallback_of_the_runtime_is_noticed(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, CPU])
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
+    with pytest.raises(DeviceUnavailable, match="device cuda"):
+        open_model(bundle, device="cuda", intra_op_threads=1)
+    assert open_model(bundle, device="auto", intra_op_threads=1).provider == CPU
+
+
+def test_the_null_bundle_answers_through_the_engine(model: OpenModel) -> None:
+    outcomes: dict[int, Outcome] = {}
+    done = threading.Semaphore(0)
+
+    def receive(index: int, outcome: Outcome) -> None:
+        outcomes[index] = outcome
+        done.release()
+
+    engine = Engine({model.bundle.key: model}, EngineSettings(workers=2), FakeObserver())
+    engine.start()
+    requests = [request([4] * length + [3], beam_size=beam) for length in (1, 20, 100) for beam in (1, 4)]
+    engine.submit(model.bundle.key, requests, receive)
+    for _ in requests:
+        assert done.acquire(timeout=20)
+    engine.stop(1.0)
+    for index, asked in enumerate(requests):
+        outcome = outcomes[index]
+        assert isinstance(outcome, DecodeResult)
+        best = outcome.hypotheses[0]
+        length = min(2 * len(asked.source) + 10, 40)
+        assert best.tokens.tolist() == [4] * length
+        np.testing.assert_allclose(best.alignment, np.full((length, len(asked.source)), 1 / len(asked.source)))

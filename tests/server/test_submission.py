@@ -1,0 +1,145 @@
+"""How a call waits for the engine, with an engine that answers when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from server.errors import CallCancelled, DeadlinePassed, EngineFault, NotServing, QueueFull, RegardError
+from server.request import (
+    CallContext,
+    DecodeRequest,
+    DecodeResult,
+    ModelKey,
+    SearchOptions,
+    Timing,
+)
+from server.submission import decode
+
+KEY = ModelKey("toy", "1")
+RESULT = DecodeResult(hypotheses=(), timing=Timing(0.0, 0.0, 0.0, 0, 0.0))
+REQUEST = DecodeRequest(
+    source=np.array([3], dtype=np.int64),
+    search=SearchOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=1),
+    context=CallContext(request_id="test"),
+)
+OnDone = Callable[[int, DecodeResult | RegardError], None]
+
+
+@dataclass
+class FakeEngine:
+    """Tickets are numbers; takes `room` segments."""
+
+    room: int = 100
+    callbacks: list[OnDone] = field(default_factory=list[OnDone])
+    cancelled: list[int] = field(default_factory=list[int])
+
+    def submit(self, key: ModelKey, requests: Sequence[DecodeRequest], on_done: OnDone) -> int:
+        assert key == KEY
+        if len(requests) > self.room:
+            raise QueueFull("full", 1.0)
+        self.room -= len(requests)
+        self.callbacks.append(on_done)
+        return len(self.callbacks) - 1
+
+    def cancel(self, ticket: int) -> None:
+        self.cancelled.append(ticket)
+
+
+async def begin(engine: FakeEngine, *segments: int) -> asyncio.Task[list[tuple[DecodeResult, ...] | RegardError]]:
+    task = asyncio.create_task(decode(engine, KEY, [[REQUEST] * count for count in segments]))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_results_come_back_in_order_whatever_order_they_were_made_in() -> None:
+    async def run() -> None:
+        engine = FakeEngine()
+        task = await begin(engine, 2, 0, 1)
+        late = DecodeResult(hypotheses=(), timing=Timing(1.0, 0.0, 0.0, 0, 0.0))
+        await asyncio.to_thread(engine.callbacks[1], 0, RESULT)
+        await asyncio.to_thread(engine.callbacks[0], 1, RESULT)
+        await asyncio.to_thread(engine.callbacks[0], 0, late)
+        assert await task == [(late, RESULT), (), (RESULT,)]
+        assert engine.cancelled == []
+
+    asyncio.run(run())
+
+
+def test_a_failed_segment_fails_its_text_and_gives_up_only_its_siblings() -> None:
+    async def run() -> None:
+        engine = FakeEngine()
+        task = await begin(engine, 2, 1)
+        fault = EngineFault("f")
+        engine.callbacks[0](1, fault)
+        await asyncio.sleep(0)
+        assert engine.cancelled == [0]
+        engine.callbacks[0](0, CallCancelled("gone"))
+        engine.callbacks[1](0, RESULT)
+        assert await task == [fault, (RESULT,)]
+        assert engine.cancelled == [0]
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_call_leaves_nothing_in_the_engine() -> None:
+    async def run() -> None:
+        engine = FakeEngine()
+        task = await begin(engine, 1, 1, 0)
+        engine.callbacks[0](0, RESULT)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert engine.cancelled == [1]
+        engine.callbacks[1](0, CallCancelled("gone"))
+
+    asyncio.run(run())
+
+
+def test_a_call_that_does_not_fit_whole_is_given_up_whole() -> None:
+    async def run() -> None:
+        engine = FakeEngine(room=3)
+        task = await begin(engine, 1, 2, 1)
+        with pytest.raises(QueueFull):
+            await task
+        assert engine.cancelled == [0, 1]
+
+    asyncio.run(run())
+
+
+def test_segments_that_a_stopping_engine_gives_up_are_told_as_unavailable() -> None:
+    async def run() -> None:
+        engine = FakeEngine()
+        task = await begin(engine, 1)
+        engine.callbacks[0](0, CallCancelled("stop"))
+        (outcome,) = await task
+        assert isinstance(outcome, NotServing)
+
+    asyncio.run(run())
+
+
+def test_a_deadline_is_told_as_it_is() -> None:
+    async def run() -> None:
+        engine = FakeEngine()
+        task = await begin(engine, 1)
+        engine.callbacks[0](0, DeadlinePassed("queue"))
+        (outcome,) = await task
+        assert isinstance(outcome, DeadlinePassed)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_comes_after_the_loop_has_closed_harms_nobody() -> None:
+    engine = FakeEngine()
+
+    async def run() -> None:
+        task = await begin(engine, 1)
+        task.cancel()
+
+    asyncio.run(run())
+    engine.callbacks[0](0, RESULT)
