@@ -1,0 +1,189 @@
+"""Makes request messages from plain Python arguments.
+
+Does not know the limits of any server, which checks them itself; refuses only what could never be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypedDict, Unpack
+
+from client.results import Granularity
+from regard.v1 import attention_pb2, translation_pb2
+
+Reduction = Literal["alignment", "mean", "none"]
+Encoding = Literal["float32", "float16", "uint8"]
+
+_GRANULARITIES: dict[str, attention_pb2.AttentionGranularity.ValueType] = {
+    "subword": attention_pb2.ATTENTION_GRANULARITY_SUBWORD,
+    "word": attention_pb2.ATTENTION_GRANULARITY_WORD,
+}
+_REDUCTIONS: dict[str, attention_pb2.AttentionReduction.ValueType] = {
+    "alignment": attention_pb2.ATTENTION_REDUCTION_ALIGNMENT,
+    "mean": attention_pb2.ATTENTION_REDUCTION_MEAN,
+    "none": attention_pb2.ATTENTION_REDUCTION_NONE,
+}
+_ENCODINGS: dict[str, attention_pb2.AttentionEncoding.ValueType] = {
+    "float32": attention_pb2.ATTENTION_ENCODING_FLOAT32,
+    "float16": attention_pb2.ATTENTION_ENCODING_FLOAT16,
+    "uint8": attention_pb2.ATTENTION_ENCODING_UINT8,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionQuery:
+    """Which attention to return.
+
+    Attributes:
+        granularity: positions are `word`s or `subword`s.
+        reduction: `alignment` is the mean over the heads that align best, `mean` that of the chosen layers and heads,
+            `none` returns each of them.
+        layers: which layers, counted from 0; empty means all. Not with `alignment`.
+        heads: which heads, likewise.
+        encoding: how weights travel; they always arrive as float32.
+        top_k: keep only the k largest weights of each row.
+    """
+
+    granularity: Granularity = "word"
+    reduction: Reduction = "alignment"
+    layers: tuple[int, ...] = ()
+    heads: tuple[int, ...] = ()
+    encoding: Encoding = "float32"
+    top_k: int | None = None
+
+    def __post_init__(self) -> None:
+        _choice("granularity", self.granularity, _GRANULARITIES)
+        _choice("reduction", self.reduction, _REDUCTIONS)
+        _choice("encoding", self.encoding, _ENCODINGS)
+
+
+class CallOptions(TypedDict, total=False):
+    """What every call can be told; an absent key takes the default of the server.
+
+    Keys:
+        model: name of the model.
+        version: version of the model; absent means the newest.
+        target_language: BCP-47 tag.
+        length_penalty: exponent of the length in the score; 0 favours short answers.
+        attention: `"word"`, `"subword"` or an `AttentionQuery`; absent or None sends alignments only.
+        priority: higher goes first where requests wait; 0 is normal.
+    """
+
+    model: str
+    version: str
+    target_language: str | None
+    length_penalty: float | None
+    attention: AttentionQuery | Granularity | None
+    priority: int
+
+
+class ScoreOptions(CallOptions, total=False):
+    """What `score` can be told; the keys of `CallOptions`."""
+
+
+class TranslateOptions(CallOptions, total=False):
+    """What `translate` can be told; an absent key takes the default of the server.
+
+    Keys, besides those of `CallOptions`:
+        beam_size: hypotheses kept at every step; 1 is greedy search.
+        n_best: hypotheses returned, best first; at most `beam_size`.
+        min_length: fewest target tokens of a sentence.
+        max_length: most target tokens of a sentence.
+    """
+
+    beam_size: int | None
+    n_best: int | None
+    min_length: int | None
+    max_length: int | None
+
+
+def translate_request(texts: Iterable[str], **options: Unpack[TranslateOptions]) -> translation_pb2.TranslateRequest:
+    """Make the message of a `translate` call.
+
+    Raises:
+        ValueError: a text is not valid Unicode, or an option has a value outside of the wire's own range.
+        TypeError: the texts are no list of strings, or an option is unknown or of a wrong type.
+    """
+    _refuse_unknown(options, TranslateOptions.__optional_keys__)
+    if isinstance(texts, str):
+        raise TypeError("texts is a list of strings; for one text write [text]")
+    return translation_pb2.TranslateRequest(
+        model=options.get("model", ""),
+        version=options.get("version", ""),
+        texts=[_sendable(f"texts[{index}]", text) for index, text in enumerate(texts)],
+        target_language=options.get("target_language"),
+        decoding=translation_pb2.DecodingOptions(
+            beam_size=options.get("beam_size"),
+            n_best=options.get("n_best"),
+            length_penalty=options.get("length_penalty"),
+            min_length=options.get("min_length"),
+            max_length=options.get("max_length"),
+        ),
+        attention=_attention_options(options.get("attention")),
+        priority=options.get("priority", 0),
+    )
+
+
+def score_request(
+    pairs: Iterable[tuple[str, str]], **options: Unpack[ScoreOptions]
+) -> translation_pb2.ScoreTranslationRequest:
+    """Make the message of a `score` call from (source, target) pairs.
+
+    Raises:
+        ValueError: a text is not valid Unicode, or an option has a value outside of the wire's own range.
+        TypeError: a pair is no pair of strings, or an option is unknown or of a wrong type.
+    """
+    _refuse_unknown(options, ScoreOptions.__optional_keys__)
+    return translation_pb2.ScoreTranslationRequest(
+        model=options.get("model", ""),
+        version=options.get("version", ""),
+        pairs=[
+            translation_pb2.TranslationPair(
+                source=_sendable(f"pairs[{index}].source", source), target=_sendable(f"pairs[{index}].target", target)
+            )
+            for index, (source, target) in enumerate(pairs)
+        ],
+        target_language=options.get("target_language"),
+        length_penalty=options.get("length_penalty"),
+        attention=_attention_options(options.get("attention")),
+        priority=options.get("priority", 0),
+    )
+
+
+def _attention_options(query: AttentionQuery | Granularity | None) -> attention_pb2.AttentionOptions | None:
+    if query is None:
+        return None
+    if isinstance(query, str):
+        query = AttentionQuery(granularity=query)
+    return attention_pb2.AttentionOptions(
+        granularity=_GRANULARITIES[query.granularity],
+        reduction=_REDUCTIONS[query.reduction],
+        layers=query.layers,
+        heads=query.heads,
+        encoding=_ENCODINGS[query.encoding],
+        top_k=query.top_k,
+    )
+
+
+def _sendable(field: str, text: str) -> str:
+    """Refuse what protobuf could not encode, with words that name the place."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{field}: character {error.start} is the lone surrogate U+{ord(text[error.start]):04X}, which no UTF-8 "
+            "text can hold; the text was decoded wrongly before it came here"
+        ) from None
+    return text
+
+
+def _choice(field: str, value: str, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{field} is {value!r}; it can be {', '.join(allowed)}")
+
+
+def _refuse_unknown(options: TranslateOptions | ScoreOptions, known: Collection[str]) -> None:
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise TypeError(f"no option {unknown[0]!r}; there are {', '.join(sorted(known))}")
