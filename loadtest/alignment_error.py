@@ -1,0 +1,107 @@
+"""Compares what a model links with gold word alignments: from attention to links to the alignment error rate.
+
+It does not know who computed the attention; texts are split at white space, as the gold links count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Links = frozenset[tuple[int, int]]
+Weights = NDArray[np.float32]
+
+
+class ByteSpan(NamedTuple):
+    """A half-open range of UTF-8 bytes of a text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldPair:
+    """A sentence, its translation and their links, (source word, target word) from 0; `possible` contains `sure`."""
+
+    source: str
+    target: str
+    sure: Links
+    possible: Links
+
+
+def parse_links(text: str) -> tuple[Links, Links]:
+    """Read `0-0 1?2`: `i-j` is sure, `i?j` only possible. Returns sure and possible links; raises ValueError."""
+    sure: set[tuple[int, int]] = set()
+    possible: set[tuple[int, int]] = set()
+    for part in text.split():
+        mark = "-" if "-" in part else "?"
+        source, _, target = part.partition(mark)
+        if not (source.isdecimal() and target.isdecimal()):
+            raise ValueError(f"a link is i-j or i?j, not {part!r}")
+        link = (int(source), int(target))
+        possible.add(link)
+        if mark == "-":
+            sure.add(link)
+    return frozenset(sure), frozenset(possible)
+
+
+def words_of(text: str) -> tuple[ByteSpan, ...]:
+    """Where the words between white space stand."""
+    spans: list[ByteSpan] = []
+    at = 0
+    encoded = text.encode()
+    for word in text.split():
+        start = encoded.index(word.encode(), at)
+        at = start + len(word.encode())
+        spans.append(ByteSpan(start, at))
+    return tuple(spans)
+
+
+def word_of_each(tokens: Sequence[tuple[int, int]], words: Sequence[ByteSpan]) -> tuple[int | None, ...]:
+    """The word that each token belongs to: that of its last byte, or the next one where that byte is white space.
+
+    None for a token without bytes, as the end of sentence is, and for white space at the end.
+    """
+    ends = [word.end for word in words]
+    found: list[int | None] = []
+    for start, end in tokens:
+        word = int(np.searchsorted(ends, end - 1, side="right"))
+        found.append(word if start < end and word < len(words) else None)
+    return tuple(found)
+
+
+def link_words(weights: Weights, sources: Sequence[int | None], targets: Sequence[int | None]) -> Links:
+    """Link every target word to the source word that it looks at most.
+
+    A word's share is the sum over its source tokens and the mean over its target tokens; tokens of no word, the end of
+    sentence above all, are left out.
+
+    Args:
+        weights: attention [target, source] between tokens.
+        sources: the word of every source token.
+        targets: the word of every target token.
+    """
+    source_words = sorted({word for word in sources if word is not None})
+    target_words = sorted({word for word in targets if word is not None})
+    if not source_words:
+        return frozenset()
+    columns = np.array([-1 if word is None else word for word in sources])
+    rows = np.array([-1 if word is None else word for word in targets])
+    links: set[tuple[int, int]] = set()
+    for target in target_words:
+        row = weights[rows == target].mean(axis=0)
+        shares = [float(row[columns == source].sum()) for source in source_words]
+        links.add((source_words[int(np.argmax(shares))], target))
+    return frozenset(links)
+
+
+def alignment_error_rate(found: Sequence[Links], gold: Sequence[GoldPair]) -> float:
+    """1 - (|A and S| + |A and P|) / (|A| + |S|) over all sentences, times 100: Och and Ney 2003, section 4."""
+    sure = sum(len(links & pair.sure) for links, pair in zip(found, gold, strict=True))
+    possible = sum(len(links & pair.possible) for links, pair in zip(found, gold, strict=True))
+    total = sum(len(links) for links in found) + sum(len(pair.sure) for pair in gold)
+    if not total:
+        raise ValueError("an alignment error rate needs at least one link")
+    return 100 * (1 - (sure + possible) / total)

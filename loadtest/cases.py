@@ -1,0 +1,174 @@
+"""`regard bench cases`: the ways in which translators are known to fail, tried on a running server.
+
+It does not know the cases themselves; it tries them one by one, sees that the server goes on, and prints the table.
+"""
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import get_terminal_size
+
+import grpc
+
+from loadtest.case_server import CaseServer, Outcome, connect, status_of
+from loadtest.decoding_cases import (
+    batch_and_beams,
+    batch_and_padding,
+    beam_sizes,
+    n_best,
+    nothing_known,
+    rows_and_columns,
+    scores,
+    stops,
+    words,
+)
+from loadtest.processes import StartError, served, translator
+from loadtest.progress import Progress
+from loadtest.tested_cases import run_tests
+from loadtest.text_cases import (
+    broken_unicode,
+    control_characters,
+    emoji,
+    empty_text,
+    normal_forms,
+    only_bounded,
+    repetition,
+    sentences,
+    too_long,
+)
+from loadtest.text_table import text_table
+from loadtest.transport_cases import deadlines, health_under_load, large_messages, load_generator
+
+Try = Callable[[CaseServer], list[Outcome]]
+
+CASES: dict[str, Try] = {
+    "T01": empty_text,
+    "T03": repetition,
+    "T04": too_long,
+    "T05": emoji,
+    "T08": normal_forms,
+    "T10": control_characters,
+    "T11": broken_unicode,
+    "T13": only_bounded(
+        "T13", "T13_angle_math.txt", "T13_html_inline.txt", "T13_html_nested.txt", "T13_xml_unbalanced.txt"
+    ),
+    "T14": only_bounded("T14", "T14_placeholders.txt"),
+    "T15": only_bounded("T15", "T15_numbers_in_text.txt", "T15_numbers_only.txt", "T15_urls.txt"),
+    "T16": only_bounded("T16", "T16_lower.txt", "T16_title.txt", "T16_upper.txt"),
+    "T17": sentences,
+    "T19": only_bounded("T19", "T19_mixed_script.txt", "T19_short_fragment_zh.txt"),
+    "D01": stops,
+    "D05": batch_and_beams,
+    "D06": batch_and_padding,
+    "D08": beam_sizes,
+    "D09": n_best,
+    "D11": scores,
+    "D12": nothing_known,
+    "D14": rows_and_columns,
+    "D16": words,
+    "G01": large_messages,
+    "G02": deadlines,
+    "G07": health_under_load,
+    "L01": load_generator,
+}
+# What no running server can show: toy models, hand-made scores, graphs that are wrong on purpose.
+TESTED = ("D01", "D03", "D08", "D12", "D14", "X01", "X03", "X04", "X05", "X08", "X11", "X12")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument(
+        "--cases",
+        type=Path,
+        metavar="DIR",
+        default=Path(os.environ.get("REGARD_CASES", "../shared/cases")),
+        help="folder with inputs/ (REGARD_CASES, or ../shared/cases)",
+    )
+    parser.add_argument("--only", metavar="CASE", action="append", default=[], help="this case; may be repeated")
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="a running server; without this a private one is started"
+    )
+    parser.add_argument("--models", type=Path, metavar="DIR", action="append", default=[], help="of the private server")
+    parser.add_argument("--profile", default="", help="graphs that the private server runs: portable, cpu, cuda")
+    parser.add_argument("--no-tests", action="store_true", help="do not run the tests that hold the other cases")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def command(arguments: Namespace) -> int:
+    """Try the cases; 1 if any outcome is not as expected or the server is gone, 2 for wrong options."""
+    inputs = arguments.cases / "inputs" if (arguments.cases / "inputs").is_dir() else arguments.cases
+    known = dict.fromkeys((*CASES, *TESTED))
+    chosen = arguments.only or list(known)
+    if unknown := [case for case in chosen if case not in known]:
+        sys.stderr.write(f"regard bench cases: no case {', '.join(unknown)}; there are {', '.join(known)}\n")
+        return 2
+    if not (inputs / "T01_empty.txt").is_file():
+        missing = "its input files come with the list of cases; name their folder by --cases or REGARD_CASES"
+        sys.stderr.write(f"regard bench cases: {inputs} holds no T01_empty.txt: {missing}\n")
+        return 1
+    try:
+        outcomes = try_cases(arguments, inputs, [case for case in CASES if case in chosen])
+    except StartError as problem:
+        sys.stderr.write(f"regard bench cases: {problem}\n")
+        return 1
+    except grpc.RpcError as error:
+        sys.stderr.write(f"regard bench cases: {': '.join(status_of(error))}\n")
+        return 1
+    if tested := [case for case in TESTED if case in chosen]:
+        outcomes += run_tests(tested, run=not arguments.no_tests)
+    outcomes.sort(key=lambda outcome: list(known).index(outcome.case))
+    if arguments.json:
+        sys.stdout.write(json.dumps([outcome._asdict() for outcome in outcomes], indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(as_text(outcomes))
+    return 1 if any(outcome.ok is False for outcome in outcomes) else 0
+
+
+def try_cases(arguments: Namespace, inputs: Path, cases: Sequence[str]) -> list[Outcome]:
+    """Try cases on one server, which must answer after each as before."""
+    outcomes: list[Outcome] = []
+    if not cases:
+        return outcomes
+    progress = Progress("cases", len(cases))
+    with _server(arguments, inputs) as server:
+        for number, case in enumerate(cases):
+            progress.show(number, case)
+            outcomes += CASES[case](server)
+            after = server.translate("Hello.")
+            if after.code != "OK":
+                outcomes.append(Outcome(case, "an ordinary call afterwards", "OK", after.short, False))
+                if after.code == "UNAVAILABLE":
+                    break
+        progress.show(len(cases))
+    progress.close()
+    return outcomes
+
+
+def as_text(outcomes: Sequence[Outcome]) -> str:
+    """The table, and a line that counts."""
+    marks = {True: "ok", False: "MISMATCH", None: "not run"}
+    rows = [(o.case, o.tried, o.expected, _printable(o.got), marks[o.ok]) for o in outcomes]
+    bad = sum(outcome.ok is False for outcome in outcomes)
+    skipped = sum(outcome.ok is None for outcome in outcomes)
+    cases = len({outcome.case for outcome in outcomes})
+    counts = f"{len(outcomes)} trials of {cases} cases, {bad} not as expected, {skipped} not run\n"
+    # Three columns of text share what the other two leave.
+    widest = max((get_terminal_size((160, 24)).columns - 24) // 3, 20)
+    return text_table(("case", "tried", "expected", "got", ""), rows, widest=widest) + counts
+
+
+@contextmanager
+def _server(arguments: Namespace, inputs: Path) -> Generator[CaseServer]:
+    if arguments.address:
+        yield connect(arguments.address, inputs, None)
+        return
+    with served(translator(arguments.models, profile=arguments.profile)) as server:
+        yield connect(server.address, inputs, server.log)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

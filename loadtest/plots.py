@@ -1,0 +1,217 @@
+"""Draws the figures of a load test as SVG that stands by itself.
+
+It does not know the verdict, nor any page around the figures.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# matplotlib leaves parts of its signatures open.
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from loadtest.analysis import Floats, Table, in_flight_at, needed
+from loadtest.gauges import Health
+from loadtest.plan import Plan
+
+INK, MUTED, LINE = "#1d2433", "#6b7485", "#e3e7ee"
+INTENDED, SERVICE, BAD = "#2f5fde", "#e08a1e", "#d0342c"
+PARTS = {
+    "sent too late": "#9aa3b2",
+    "server: queue": "#e8b04a",
+    "server: encode": "#5aa9a4",
+    "server: decode": "#2f5fde",
+    "transport and rest": "#c9cfda",
+}
+STYLE: Any = {
+    "font.size": 9,
+    "axes.edgecolor": "#b6bdc9",
+    "axes.labelcolor": MUTED,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "legend.frameon": False,
+    "svg.hashsalt": "regard",
+    "figure.constrained_layout.use": True,
+}
+WIDTH = 10.0
+
+
+def latency_svg(good: Table, *, open_loop: bool) -> str:
+    """Distribution of the latency of good answers, from the intended send time and from the actual one."""
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        curves = [("from the intended send time", good.latency, INTENDED), ("service time", good.service, SERVICE)]
+        for label, seconds, colour in reversed(curves if open_loop else curves[1:]):
+            ordered = np.sort(seconds) * 1e3
+            share = np.arange(1, len(ordered) + 1) / len(ordered)
+            left.step(ordered, share, where="post", color=colour, label=label)
+            beyond = 1 / (1 - share[:-1])
+            right.step(beyond, ordered[:-1], where="post", color=colour, label=label)
+        left.set_xscale("log")
+        left.set(title="Share of answers within a time", xlabel="milliseconds", ylabel="share", ylim=(0, 1.02))
+        left.legend(loc="lower right")
+        _plain_log(left, "x")
+        right.set_xscale("log")
+        right.set_yscale("log")
+        right.set(title="Percentiles, the tail stretched out", xlabel="percentile", ylabel="milliseconds")
+        marks = [p for p in (0.5, 0.9, 0.99, 0.999) if len(good) >= needed(p)]
+        right.set_xticks([1 / (1 - p) for p in marks], [f"p{p * 100:g}" for p in marks])
+        right.xaxis.set_minor_locator(NullLocator())
+        _plain_log(right, "y")
+
+    return _svg(draw, height=3.4)
+
+
+def time_svg(plan: Plan, rows: Table) -> str:
+    """What was offered, answered and in flight over time, and every request's latency."""
+
+    def draw(figure: Figure) -> None:
+        rates, flight, points = figure.subplots(3, 1, sharex=True, height_ratios=(1, 0.8, 1.4))
+        last = max(plan.seconds, float(rows.end.max()) / 1e9)
+        edges = np.arange(0, int(np.ceil(last)) + 1, dtype=np.float64)
+        good = rows.select(rows.ok)
+        for label, times, colour in (("offered", rows.due, MUTED), ("answered well", good.end, INTENDED)):
+            rates.stairs(np.histogram(times / 1e9, edges)[0], edges, color=colour, label=label)
+        rates.set(title="Requests a second", ylim=(0, None))
+        moments = np.linspace(0, last * 1e9, 600).astype(np.int64)
+        flight.fill_between(
+            moments / 1e9, in_flight_at(rows, moments), color=INTENDED, alpha=0.25, linewidth=0, step="post"
+        )
+        flight.set(title="Calls in flight", ylim=(0, None))
+        points.scatter(
+            good.due / 1e9, good.latency * 1e3, s=5, color=INTENDED, alpha=0.45, linewidths=0, rasterized=True
+        )
+        bad = rows.select(~rows.ok)
+        if len(bad):
+            points.scatter(
+                bad.due / 1e9, bad.latency * 1e3, s=14, color=BAD, marker="x", linewidths=1, label="not answered well"
+            )
+            points.legend(loc="upper right")
+        points.set_yscale("log")
+        points.set(title="Latency of every request, by the time it was due", xlabel="seconds", ylabel="milliseconds")
+        _plain_log(points, "y")
+        for axes in (rates, flight, points):
+            axes.axvspan(0, plan.warmup, color=LINE, alpha=0.6, linewidth=0)
+            axes.axvline(plan.seconds, color=MUTED, linewidth=0.8, linestyle=":")
+        if plan.warmup:
+            points.text(0, 0.97, " warm-up", transform=points.get_xaxis_transform(), va="top", color=MUTED, fontsize=8)
+        points.set_xlim(0, last)
+        rates.legend(loc="upper right", ncols=2)
+        flight.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+
+    return _svg(draw, height=6.2)
+
+
+def server_svg(good: Table) -> str:
+    """Where the time of typical and of slow requests goes, and what company they had in a batch."""
+
+    def draw(figure: Figure) -> None:
+        time, rows, queue = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
+        order = np.argsort(good.latency)
+        groups = {
+            "slowest 1 %": order[int(len(order) * 0.99) :],
+            "middle fifth": order[int(len(order) * 0.4) : int(len(order) * 0.6)],
+        }
+        for place, indices in enumerate(groups.values()):
+            left = 0.0
+            for name, value in _parts(good, indices).items():
+                time.barh(place, value, left=left, color=PARTS[name], label=name if place == 0 else None, height=0.55)
+                left += value
+            time.annotate(f" {left:.1f} ms", (left, place), va="center", color=INK)
+        time.set_yticks(range(len(groups)), list(groups))
+        time.set(title="Where the time goes", xlabel="milliseconds, mean of the group", ylim=(-0.6, len(groups) + 0.4))
+        time.margins(x=0.18)
+        time.grid(visible=False, axis="y")
+        time.legend(loc="upper right", ncols=2, fontsize=7.5, handlelength=1, columnspacing=1)
+        largest = max(float(good.rows.max()), 1.0)
+        rows.hist(good.rows, bins=min(24, max(int(np.ceil(largest)), 2)), color=INTENDED, alpha=0.85)
+        rows.set(title="Rows in a decode step", xlabel="mean rows while a request ran", ylabel="requests")
+        queue.scatter(good.rows, good.queue * 1e3, s=6, alpha=0.4, color=INTENDED, linewidths=0, rasterized=True)
+        queue.set(title="Wait before the first step", xlabel="mean rows", ylabel="milliseconds")
+        queue.set_ylim(bottom=0)
+
+    return _svg(draw, height=3.0)
+
+
+def generator_svg(plan: Plan, healths: Sequence[Health]) -> str:
+    """Processor time and loop lag of the processes that made the load."""
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        for number, health in enumerate(healths):
+            if not health.series:
+                continue
+            shade = (INTENDED, SERVICE, "#5aa9a4", "#8a5fc0")[number % 4]
+            seconds, share, lag = (np.array(column) for column in zip(*health.series, strict=True))
+            left.plot(seconds, share * 100, linewidth=1.3, color=shade, label=f"worker {health.worker}")
+            right.plot(seconds, lag, linewidth=1.3, color=shade)
+        left.axhline(60, color=BAD, linewidth=0.8, linestyle=":")
+        left.set(title="Processor time of the generator", xlabel="seconds", ylabel="% of a core", ylim=(0, 105))
+        right.set(title="Worst lag of its loop", xlabel="seconds", ylabel="milliseconds", ylim=(0, None))
+        for axes in (left, right):
+            axes.axvspan(0, plan.warmup, color=LINE, alpha=0.6, linewidth=0)
+            axes.set_xlim(0, plan.seconds)
+        if len(healths) > 1:
+            left.legend(loc="upper right")
+
+    return _svg(draw, height=2.4)
+
+
+def _parts(good: Table, indices: NDArray[np.int64]) -> dict[str, float]:
+    def mean(seconds: Floats) -> float:
+        return float(seconds[indices].mean()) * 1e3 if len(indices) else 0.0
+
+    columns = (good.lag, good.queue, good.encode, good.decode, good.rest)
+    return {name: mean(seconds) for name, seconds in zip(PARTS, columns, strict=True)}
+
+
+def _plain_log(axes: Axes, which: str) -> None:
+    axis = axes.xaxis if which == "x" else axes.yaxis
+
+    def every(value: float, _: int | None) -> str:
+        return f"{value:g}"
+
+    def some(value: float, _: int | None) -> str:
+        return f"{value:g}" if f"{value:e}"[0] in "25" else ""
+
+    axis.set_major_formatter(FuncFormatter(every))
+    low, high = axis.get_view_interval()
+    # Within little more than a decade the minor ticks carry the reading.
+    if high / max(low, 1e-9) < 30:
+        axis.set_minor_formatter(FuncFormatter(some))
+    else:
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _svg(draw: Callable[[Figure], None], *, height: float) -> str:
+    with rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, height), dpi=150)
+        draw(figure)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    # What names other places: nothing in a page need, and none of it is kept.
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 role="img">', text, count=1)

@@ -1,0 +1,67 @@
+"""A plan says everything about a load beforehand, and is the same after a round over the disk."""
+
+import json
+from typing import Any
+
+import pytest
+
+from loadtest.corpus import TrafficClass
+from loadtest.plan import Plan, plan_from_json
+
+
+def test_a_plan_survives_its_file() -> None:
+    plan = Plan(address="h:1", rate=7, workers=3, classes=(TrafficClass(name="a", weight=2, model="m"),))
+    assert plan_from_json(plan.to_json()) == plan
+
+
+def test_the_number_of_requests_is_known_beforehand() -> None:
+    plan = Plan(address="h:1", rate=50, duration=4, warmup=1, workers=3)
+    assert plan.planned() == sum(len(plan.schedule(worker)) for worker in range(3))
+    assert json.loads(plan.to_json())["planned_requests"] == plan.planned()
+
+
+def test_a_closed_loop_plans_no_number_and_shares_its_callers() -> None:
+    plan = Plan(address="h:1", loop="closed", users=7, workers=3)
+    assert plan.planned() is None
+    assert [plan.users_of(worker) for worker in range(3)] == [3, 2, 2]
+
+
+def test_seed_and_texts_show_in_the_fingerprints() -> None:
+    def prints(**changes: Any) -> tuple[str, str]:
+        value = json.loads(Plan(**{"address": "h:1", **changes}).to_json())
+        return value["schedule_sha256"], value["payloads_sha256"]
+
+    schedule, payloads = prints()
+    assert prints(seed=2)[0] != schedule
+    assert prints(classes=(TrafficClass(name="short", length="short"),))[1] != payloads
+    assert prints(address="other:1") == (schedule, payloads)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loop": "half open"},
+        {"arrivals": "bursts"},
+        {"rate": 0},
+        {"rate": float("inf")},
+        {"duration": -1},
+        {"deadline": float("nan")},
+        {"warmup": -0.1},
+        {"users": 0},
+        {"workers": 0},
+        {"connections": 0},
+        {"classes": ()},
+    ],
+)
+def test_an_impossible_plan_is_refused_by_name(wrong: dict[str, Any]) -> None:
+    [name] = wrong
+    with pytest.raises(ValueError, match="class" if name == "classes" else name):
+        Plan(address="h:1", **wrong)
+
+
+def test_a_plan_with_unknown_fields_or_of_another_schema_is_refused() -> None:
+    value = json.loads(Plan(address="h:1").to_json())
+    with pytest.raises(ValueError, match="unknown fields: surprise"):
+        plan_from_json(json.dumps({**value, "surprise": 1}))
+    with pytest.raises(ValueError, match="schema version 99"):
+        plan_from_json(json.dumps({**value, "schema_version": 99}))
