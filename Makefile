@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check stubs bench clean
+.PHONY: help setup demo serve test check stubs bench minimal clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -51,5 +51,10 @@ stubs: .venv/developed ## regenerate the protobuf and gRPC stubs
 bench: .venv/developed ## speed and memory of the embedded model, side by side with torch
 	@$(BIN)/python tests/benchmarks/recurrent.py
 
-clean: ## remove the environment
-	rm -rf .venv
+minimal: ## boot the server from an environment with nothing but the serve extra
+	@$(PYTHON) -m venv --clear .venv-serve
+	@.venv-serve/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt '.[serve]'
+	@.venv-serve/bin/python tests/contract/minimal.py
+
+clean: ## remove the environments
+	rm -rf .venv .venv-serve

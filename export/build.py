@@ -41,7 +41,7 @@ LARGEST_SOURCE = 256
 # Float16 storage loses nothing against weights that were rounded before, so only the order of sums differs.
 PORTABLE_TOLERANCE = 1e-4
 # int8 is held by how often it decides as the trained model does; the bounds on values only catch what is broken.
-INT8_TOLERANCES = {"": 0.5, "scores": 2.0}
+INT8_TOLERANCES = {"": 1.0, "scores": 2.0}
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "tokenizers", "torch")
 _TATOEBA_LICENCE = (
@@ -91,7 +91,8 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     """
     folder = find_checkpoint(run)
     checkpoint = load(folder)
-    measured = ", ".join(f"{name} {value:.4g}" for name, value in checkpoint.metrics.items())
+    metrics = {name: value for name, value in checkpoint.metrics.items() if isinstance(value, int | float)}
+    measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     say(f"read {folder}: {checkpoint.recipe}, {measured}")
     calibration, compared = _sentences(checkpoint, settings)
     trained = cast("ExportableModel", checkpoint.model)

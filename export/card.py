@@ -44,7 +44,7 @@ def _facts(manifest: bundle_pb2.Bundle) -> str:
         ("Source languages", ", ".join(manifest.source_languages) or "any"),
         ("Target languages", ", ".join(manifest.target_languages) or "any"),
         ("Vocabulary", f"{manifest.tokenizer.vocabulary_size} entries, shared by source and target"),
-        ("Attention", f"{attention.layers} layers of {attention.heads} heads, returned with every token"),
+        ("Attention", f"returned with every token; layers: {attention.layers}, heads: {attention.heads}"),
     ]
     return _table(("What", "Value"), rows)
 

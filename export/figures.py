@@ -71,7 +71,10 @@ def add_figures(folder: Path, figures: dict[str, Any]) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments to a parser."""
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the folder NAME/VERSION that holds bundle.json")
-    parser.add_argument("figures", type=Path, metavar="FILE", help="JSON: " + str(__doc__).split("such as\n\n")[1])
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = "Add measured figures to a bundle's manifest and card; its graphs stay as they are."
+    parser.epilog = f"FILE is JSON such as\n\n{str(__doc__).partition('such as')[2].strip()}"
+    parser.add_argument("figures", type=Path, metavar="FILE", help="the figures, see below")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -87,11 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run as a command of its own."""
-    parser = argparse.ArgumentParser(
-        prog="python -m export.figures",
-        description="Add measured figures to a bundle's manifest and card.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="python -m export.figures")
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

@@ -54,7 +54,9 @@ def prepare(model: ModelProto) -> ModelProto:
     makers = {name: node for node in prepared.graph.node for name in node.output}
     for product in _products(prepared):
         maker = makers.get(product.input)
-        if maker is None or maker.op_type != "Concat" or any(name not in width for name in maker.input):
+        if maker is None or maker.op_type != "Concat":
+            continue
+        if sum(width.get(name, 0) for name in maker.input) != product.weight.shape[0]:
             continue
         terms: list[str] = []
         start = 0
@@ -62,9 +64,9 @@ def prepare(model: ModelProto) -> ModelProto:
             term = f"{product.output}.part{index}"
             rows = product.weight[start : start + width[name]]
             inputs = [name, add_constant(prepared, f"{term}.weight", rows)]
-            if index == 0:
+            if index == 0 and product.node.op_type == "Gemm":
                 inputs.append(add_constant(prepared, f"{term}.bias", product.bias))
-            prepared.graph.node.append(helper.make_node("Gemm", inputs, [term], name=term))
+            prepared.graph.node.append(helper.make_node(product.node.op_type, inputs, [term], name=term))
             terms.append(term)
             start += width[name]
         prepared.graph.node.remove(product.node)
@@ -132,7 +134,11 @@ def _products(model: ModelProto) -> list[_Product]:
             weight = weight.T
         if weight.ndim != 2 or min(weight.shape) < SMALLEST:
             continue
-        bias = values[node.input[2]] if len(node.input) > 2 else np.zeros(weight.shape[1], np.float32)
+        bias = np.zeros(weight.shape[1], np.float32)
+        if len(node.input) > 2:
+            if node.input[2] not in values or values[node.input[2]].shape != bias.shape:
+                continue
+            bias = values[node.input[2]]
         found.append(_Product(node, node.input[0], node.output[0], weight, bias))
     return found
 
@@ -165,15 +171,15 @@ def _tables(model: ModelProto) -> dict[str, _Table]:
     for name in {product.input for product in _products(model)}:
         maker = makers.get(name)
         factor: NDArray[Any] = np.array(1.0, np.float32)
-        if (
-            maker is not None
-            and maker.op_type == "Mul"
-            and maker.input[1] in values
-            and values[maker.input[1]].size == 1
-        ):
-            factor = values[maker.input[1]].reshape(())
+        if maker is not None and maker.op_type == "Mul":
+            by = values.get(maker.input[1])
+            if by is None or by.size != 1:
+                continue
+            factor = by.reshape(())
             maker = makers.get(maker.input[0])
-        if maker is not None and maker.op_type == "Gather" and maker.input[0] in values:
+        if maker is None or maker.op_type != "Gather" or maker.input[0] not in values:
+            continue
+        if attributes(maker).get("axis", 0) == 0:
             found[name] = _Table(values[maker.input[0]] * factor, maker.input[1])
     return found
 

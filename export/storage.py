@@ -35,8 +35,8 @@ def round_weights(model: nn.Module) -> None:
 def store_as_float16(model: ModelProto) -> ModelProto:
     """Return the same graph with each weight that float16 holds without loss stored as float16, and cast before use.
 
-    A weight that is the first rows of another, as an output layer's are of the embeddings that it shares, is cut out of it
-    and not stored again. Runtimes do both once, when they load the graph.
+    A weight that is the first rows of another, as an output layer's are of the embeddings that it shares, is cut out
+    of it and not stored again. Runtimes do both once, when they load the graph.
     """
     stored = copy(model)
     first: list[NodeProto] = []

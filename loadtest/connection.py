@@ -21,19 +21,22 @@ class UnreachableError(Exception):
 
 
 class Connection:
-    """Some channels to one server, each with a TCP connection of its own. Raises UnreachableError."""
+    """Some channels to one server, each with a TCP connection of its own.
 
-    def __init__(self, address: str, channels: int) -> None:
+    Raises UnreachableError if nobody answers within `patience` seconds.
+    """
+
+    def __init__(self, address: str, channels: int, *, patience: float = CONNECT_SECONDS) -> None:
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
         self._channels = [grpc.insecure_channel(address, options) for _ in range(channels)]
         # Payloads are serialised beforehand and answers are read after the clock has been stopped.
         self._calls: list[Any] = [channel.unary_unary(METHOD, None, None) for channel in self._channels]
         try:
             for channel in self._channels:
-                grpc.channel_ready_future(channel).result(timeout=CONNECT_SECONDS)
+                grpc.channel_ready_future(channel).result(timeout=patience)
         except grpc.FutureTimeoutError as problem:
             self.close()
-            raise UnreachableError(f"no gRPC server answers at {address} within {CONNECT_SECONDS:.0f} s") from problem
+            raise UnreachableError(f"no gRPC server answers at {address} within {patience:g} s") from problem
 
     def send(self, number: int, body: bytes, seconds: float) -> "PendingCall":
         """Send the request with that number, which may take so many seconds."""

@@ -108,6 +108,7 @@ def _follow(process: subprocess.Popen[bytes], give_up: float, on_status: Callabl
 
 
 def _read(stream: IO[bytes], lines: SimpleQueue[bytes | None]) -> None:
-    for line in stream:
-        lines.put(line)
+    with stream:
+        for line in stream:
+            lines.put(line)
     lines.put(None)

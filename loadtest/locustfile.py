@@ -69,6 +69,11 @@ def add_options(parser: LocustArgumentParser) -> None:
 @events.init.add_listener
 def direct(environment: Environment, **_: Any) -> None:
     """Attach a director to this process."""
+    options: Any = environment.parsed_options
+    if options.run_time and not options.plan:
+        # Locust would cut the load off; the plan ends it by itself, after the last answers.
+        options.duration = max(options.run_time - options.warmup, 1.0)
+        options.run_time = None
     Caller.director = Director(environment)
 
 
@@ -101,6 +106,7 @@ class Test:
         self.done: list[str] = []
         self.problems: list[str] = []
         self.ended = False
+        self.stopped = False
 
 
 class Director:
@@ -125,6 +131,8 @@ class Director:
         environment.events.test_start.add_listener(self._on_test_start)
         environment.events.spawning_complete.add_listener(lambda **_: self._test.spawned.set())
         environment.events.test_stopping.add_listener(self._on_test_stopping)
+        # On a signal Locust works out its exit code before it stops the test.
+        environment.events.quitting.add_listener(self._on_test_stopping)
 
     def take_part(self) -> None:
         """What a user does: call again and again in a closed loop, nothing in an open one."""
@@ -142,9 +150,13 @@ class Director:
             self._conductor = gevent.spawn(self._conduct, self._test)
 
     def _on_test_stopping(self, **_: Any) -> None:
-        # Stopped from outside, if the load still runs: what is in flight is recorded as unanswered.
+        # Stopped from outside, if the load still runs: what is in flight is recorded as unanswered, and the results are
+        # made before Locust goes on to end the process.
         if self._conductor is not None and not self._conductor.ready():
+            self._test.stopped = True
             self._conductor.kill()
+            if not isinstance(self._runner, WorkerRunner):
+                self._make_results(self._test)
 
     def _conduct(self, test: Test) -> None:
         try:
@@ -167,7 +179,7 @@ class Director:
             test.over.set()
             if isinstance(self._runner, WorkerRunner):
                 self._runner.send_message("regard.done", {"problems": test.problems})
-            else:
+            elif not test.stopped:
                 gevent.spawn(self._end_test, test)
 
     def _make_load(self, test: Test, connection: Connection) -> None:
@@ -238,10 +250,17 @@ class Director:
         if test.ended:
             return
         test.ended = True
+        self._make_results(test)
+        if self._options.headless:
+            self._runner.quit()
+        else:
+            self._runner.stop()
+
+    def _make_results(self, test: Test) -> None:
         code = 1 if test.problems else 0
         for problem in test.problems:
             log.error(problem)
-        if not test.problems and not self._options.no_report:
+        if not test.problems and test.word and not self._options.no_report:
             # Imported late: drawing takes memory and time that the load should not have had to share.
             from loadtest.results import conclude
 
@@ -250,10 +269,6 @@ class Director:
             log.info("%s\nReport: %s", outcome.sentence, outcome.report)
         if code:
             self._environment.process_exit_code = code
-        if self._options.headless:
-            self._runner.quit()
-        else:
-            self._runner.stop()
 
     def _word(self, test: Test, *, worker: int, start: float) -> dict[str, Any]:
         if worker == 0:

@@ -52,6 +52,8 @@ STYLE: Any = {
     "figure.constrained_layout.use": True,
 }
 WIDTH = 10.0
+# A logarithm needs something: a microsecond, in milliseconds.
+LEAST = 1e-3
 
 
 def latency_svg(good: Table, *, open_loop: bool) -> str:
@@ -61,7 +63,7 @@ def latency_svg(good: Table, *, open_loop: bool) -> str:
         left, right = figure.subplots(1, 2)
         curves = [("from the intended send time", good.latency, INTENDED), ("service time", good.service, SERVICE)]
         for label, seconds, colour in reversed(curves if open_loop else curves[1:]):
-            ordered = np.sort(seconds) * 1e3
+            ordered = np.maximum(np.sort(seconds) * 1e3, LEAST)
             share = np.arange(1, len(ordered) + 1) / len(ordered)
             left.step(ordered, share, where="post", color=colour, label=label)
             beyond = 1 / (1 - share[:-1])
@@ -98,12 +100,24 @@ def time_svg(plan: Plan, rows: Table) -> str:
         )
         flight.set(title="Calls in flight", ylim=(0, None))
         points.scatter(
-            good.due / 1e9, good.latency * 1e3, s=5, color=INTENDED, alpha=0.45, linewidths=0, rasterized=True
+            good.due / 1e9,
+            np.maximum(good.latency * 1e3, LEAST),
+            s=5,
+            color=INTENDED,
+            alpha=0.45,
+            linewidths=0,
+            rasterized=True,
         )
         bad = rows.select(~rows.ok)
         if len(bad):
             points.scatter(
-                bad.due / 1e9, bad.latency * 1e3, s=14, color=BAD, marker="x", linewidths=1, label="not answered well"
+                bad.due / 1e9,
+                np.maximum(bad.latency * 1e3, LEAST),
+                s=14,
+                color=BAD,
+                marker="x",
+                linewidths=1,
+                label="not answered well",
             )
             points.legend(loc="upper right")
         points.set_yscale("log")

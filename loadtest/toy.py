@@ -151,8 +151,9 @@ def add_toy(server: grpc.aio.Server) -> None:
     async def check(_: bytes, __: object) -> bytes:
         return SERVING
 
-    health: Any = grpc.unary_unary_rpc_method_handler(check)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(HEALTH, {"Check": health}),))
+    library: Any = grpc
+    health = library.unary_unary_rpc_method_handler(check)
+    server.add_generic_rpc_handlers((library.method_handlers_generic_handler(HEALTH, {"Check": health}),))
     add_TranslationServiceServicer_to_server(ToyTranslation(), server)
     add_ModelServiceServicer_to_server(ToyModels(), server)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf import json_format
@@ -63,7 +63,7 @@ class LoadedBundle:
     """
 
     directory: Path
-    manifest: bundle_pb2.Bundle
+    manifest: bundle_pb2.Bundle = field(repr=False)
     digest: str
     key: ModelKey
     profile: str
@@ -209,20 +209,20 @@ def _check_head(manifest: bundle_pb2.Bundle) -> None:
         raise BundleError(
             f"task is {manifest.task}, this server knows {bundle_pb2.TASK_TRANSLATION} (TASK_TRANSLATION)"
         )
-    for field in ("source_languages", "target_languages"):
+    for name in ("source_languages", "target_languages"):
         # A model of no language in particular names none.
-        languages: list[str] = list(getattr(manifest, field))
+        languages: list[str] = list(getattr(manifest, name))
         for language in languages:
             if not _LANGUAGE.fullmatch(language):
-                raise BundleError(f"{field} holds {language[:80]!r}, which is no BCP-47 tag")
+                raise BundleError(f"{name} holds {language[:80]!r}, which is no BCP-47 tag")
 
 
 def _check_limits(manifest: bundle_pb2.Bundle) -> None:
     # A source is at least one token and its end of sentence.
-    for field, least in (("max_source_tokens", 2), ("max_target_tokens", 1)):
-        value: int = getattr(manifest.limits, field)
+    for name, least in (("max_source_tokens", 2), ("max_target_tokens", 1)):
+        value: int = getattr(manifest.limits, name)
         if not least <= value <= _MAX_SOURCE_TOKENS:
-            raise BundleError(f"limits.{field} is {value}, expected {least} to {_MAX_SOURCE_TOKENS}")
+            raise BundleError(f"limits.{name} is {value}, expected {least} to {_MAX_SOURCE_TOKENS}")
 
 
 def _check_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, int], ...]:

@@ -13,19 +13,20 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from server import logs
+from server.budget import Account, ByteBudget
 from server.errors import DeadlinePassed, EngineFault, InvalidRequest, RegardError
 from server.gate import Gate
 from server.metrics import Metrics
 from server.offload import Offload
 from server.request import CallContext
 from server.settings import ServerSettings
-from server.status import ReplyTooLarge, report
+from server.status import AnswerTooLarge, report
 
 Services = TypeVar("Services")
 Request = TypeVar("Request", bound=Message)
@@ -52,6 +53,7 @@ class Call:
 
     Attributes:
         context: who asks.
+        account: told of every answer that the call holds until its reply is gone.
         model: name of the model that answers; a name that this server knows, for it becomes a label.
         version: of the model.
         segments: asked of the engine.
@@ -59,6 +61,7 @@ class Call:
     """
 
     context: CallContext
+    account: Account
     model: str = ""
     version: str = ""
     segments: int = 0
@@ -88,6 +91,7 @@ class Calls(Generic[Services]):
         gate: the way to the services.
         metrics: counts the calls.
         offload: where large messages are parsed and written.
+        budget: bytes that calls may hold.
         clock: monotonic seconds.
     """
 
@@ -95,6 +99,7 @@ class Calls(Generic[Services]):
     gate: Gate[Services]
     metrics: Metrics
     offload: Offload
+    budget: ByteBudget
     clock: Callable[[], float] = time.monotonic
 
     def method(
@@ -109,7 +114,10 @@ class Calls(Generic[Services]):
         """
 
         async def run(raw: bytes, context: GrpcContext) -> bytes:
-            call = Call(context=self._read_context(context))
+            call = Call(context=self._read_context(context), account=self.budget.open())
+            # Not at the end of this function: a slow reader keeps the reply here for longer.
+            # The stub wants a class of its own, gRPC any function.
+            context.add_done_callback(cast("Any", lambda done: call.account.close()))  # pyright: ignore[reportUnknownLambdaType]
             started = self.clock()
             context.set_trailing_metadata(((REQUEST_ID, call.context.request_id),))
             try:
@@ -140,9 +148,12 @@ class Calls(Generic[Services]):
         scope = asyncio.timeout(call.context.deadline + _PATIENCE - self.clock())
         try:
             async with scope:
+                call.account.add(len(raw))
                 message = await self.offload.run(lambda: _parse(raw, request), small=len(raw) <= _SMALL_BYTES)
                 draft = await answer(message)
-                return await self.offload.run(lambda: self._write(draft), small=draft.small)
+                reply = await self.offload.run(lambda: self._write(draft), small=draft.small)
+                call.account.add(len(reply))
+                return reply
         except TimeoutError:
             if scope.expired():
                 raise DeadlinePassed("decode") from None
@@ -152,7 +163,10 @@ class Calls(Generic[Services]):
         raw = draft.write().SerializeToString()
         limit = self.settings.limits.max_message_bytes
         if len(raw) > limit:
-            raise ReplyTooLarge(len(raw), limit)
+            raise AnswerTooLarge(
+                f"the reply would be {len(raw)} bytes and the limit is {limit}; send fewer texts, or ask for less "
+                "attention: a reduction, top_k, or the encoding FLOAT16 or UINT8"
+            )
         return raw
 
     def _read_context(self, context: GrpcContext) -> CallContext:

@@ -109,6 +109,10 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _count("rows", "rows of a decode step, for each worker (default: 64)"),
         _count("queue_limit", "sentences that may wait; beyond it calls get RESOURCE_EXHAUSTED (default: 1024)"),
         _count("max_concurrent_calls", "calls at the same time; beyond it RESOURCE_EXHAUSTED (default: 1024)"),
+        _count(
+            "max_bytes_held",
+            "bytes of requests and answers in memory; beyond it RESOURCE_EXHAUSTED (default: 268435456)",
+        ),
         _seconds("default_deadline", "for calls that come without a deadline (default: 60)"),
         _count("max_texts", "texts in a request (default: 128)"),
         _count("max_text_bytes", "UTF-8 bytes of a text (default: 65536)"),

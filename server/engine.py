@@ -97,6 +97,7 @@ class Engine:
         self._withdrawn: list[Job] = []
         self._open: set[Job] = set()
         self._cancellations = 0
+        self._reported = (0, 0)
         self._accepting = False
         self._stopping = False
         self._aborting = False
@@ -156,9 +157,7 @@ class Engine:
                 raise NotServing("the server is starting or draining", _RETRY_WHILE_STOPPING)
             self._queue.add(jobs)
             self._open.update(jobs)
-            waiting = self._queue.count
             self._changed.notify_all()
-        self._observer.waiting(waiting)
         return Ticket(jobs)
 
     def cancel(self, ticket: Ticket) -> None:
@@ -229,32 +228,23 @@ class Engine:
         """Do what comes before one step, and the step; False once there is nothing left to do."""
         worker = seat.worker
         self._drop(seat)
-        late: list[Job] = []
-        withdrawn: list[Job] = []
-        jobs: list[Job] = []
         with self._changed:
             while True:
                 seat.last_turn = now = self._clock()
                 seat.idle = False
                 late = self._queue.expire(now)
                 withdrawn, self._withdrawn = self._withdrawn, []
-                if self._aborting:
-                    break
-                jobs = self._queue.take(self._room(seat), now)
-                if jobs or late or withdrawn or seat.running:
+                jobs = [] if self._aborting else self._take(seat, now)
+                if jobs or late or withdrawn or seat.running or self._aborting:
                     break
                 if self._stopping and not self._queue.count:
                     return False
                 seat.idle = True
+                self._report()
                 self._changed.wait()
             seat.taken = [*late, *withdrawn, *jobs]
-            seat.owned_rows += sum(job.rows for job in jobs)
-            seat.running += len(jobs)
-            waiting, running = self._queue.count, sum(other.running for other in self._seats)
             aborting = self._aborting
-        if jobs or late or withdrawn:
-            self._observer.waiting(waiting)
-            self._observer.running(running)
+            self._report()
         for job in late:
             self._finish(job, DeadlinePassed("queue"))
         for job in withdrawn:
@@ -272,30 +262,37 @@ class Engine:
         cancellations = self._cancellations
         seat.worker.drop(cancelled=cancellations != seat.cancellations)
         seat.cancellations = cancellations
-        free, _ = seat.worker.free()
-        running = seat.worker.running
-        with self._changed:
-            changed = running != seat.running
-            seat.owned_rows, seat.running = self._settings.rows - free, running
-            total = sum(other.running for other in self._seats)
-        if changed:
-            self._observer.running(total)
 
-    def _room(self, seat: _Seat) -> Room:
-        """Return what a worker can take now; the lock is held.
+    def _take(self, seat: _Seat, now: float) -> list[Job]:
+        """Take what the worker has room for from the queue; the lock is held.
 
         Rows, running and waiting, are shared out evenly, so that the segments of one call spread over the workers.
         """
         free, pools = seat.worker.free()
+        seat.owned_rows, seat.running = self._settings.rows - free, seat.worker.running
+        if not self._queue.count:
+            return []
         owned = sum(other.owned_rows for other in self._seats)
         share = -(-(owned + self._queue.rows) // len(self._seats))
-        return Room(
+        room = Room(
             rows=free,
             pools=pools,
             pool_rows=self._settings.pool_rows,
             wanted=share - seat.owned_rows,
             cells=self._settings.encode_cells,
         )
+        jobs = self._queue.take(room, now)
+        seat.owned_rows += sum(job.rows for job in jobs)
+        seat.running += len(jobs)
+        return jobs
+
+    def _report(self) -> None:
+        """Tell the observer how many segments wait and run, if that has changed; the lock is held."""
+        counts = (self._queue.count, sum(seat.running for seat in self._seats))
+        if counts != self._reported:
+            self._reported = counts
+            self._observer.waiting(counts[0])
+            self._observer.running(counts[1])
 
     def _finish(self, job: Job, outcome: Outcome) -> None:
         with self._changed:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from server.errors import SettingsError
 
-# Widest sources of which a pool has as many rows as a worker.
-_FULL_WIDTH = 64
+# Widest sources of which a pool has as many rows as a worker: more rows of wider ones cost memory and gain no time.
+_FULL_WIDTH = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from functools import partial
 import grpc
 
 from regard.v1 import model_pb2, translation_pb2
+from server.budget import ByteBudget
 from server.calls import Calls
 from server.engine import Engine
 from server.gate import Gate
@@ -144,7 +145,13 @@ class Front:
         self._offload.close()
 
     def _handlers(self) -> Sequence[grpc.GenericRpcHandler]:
-        calls = Calls(settings=self.settings, gate=self._gate, metrics=self.metrics, offload=self._offload)
+        calls = Calls(
+            settings=self.settings,
+            gate=self._gate,
+            metrics=self.metrics,
+            offload=self._offload,
+            budget=ByteBudget(self.settings.max_bytes_held),
+        )
         translate = calls.method(
             f"{TRANSLATION}/Translate",
             translation_pb2.TranslateRequest,

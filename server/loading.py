@@ -118,7 +118,7 @@ async def _warm_up(engine: Engine, key: ModelKey, pipeline: TextPipeline) -> Non
         search=SearchOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=4),
         context=CallContext(request_id="warm-up", deadline=time.monotonic() + _WARM_UP_SECONDS),
     )
-    (outcome,) = await decode(engine, key, [[request]])
+    (outcome,) = await decode(engine, key, [[request]], lambda size: None)
     if isinstance(outcome, RegardError):
         raise BundleError(f"model {key.name}/{key.version} cannot decode its first sentence: {outcome}")
     pipeline.render(outcome[0].hypotheses[0].tokens)

@@ -11,7 +11,7 @@ TokenKind = Literal["source", "target"]
 
 
 class EngineObserver(Protocol):
-    """Takes the figures of an engine; thread-safe."""
+    """Takes the figures of an engine; thread-safe. Its methods may be called with locks held: they call no engine."""
 
     def step(self, seconds: float, rows: int, padding_ratio: float) -> None:
         """A decode step took this long over so many rows, of whose source positions this share was padding."""

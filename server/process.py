@@ -80,7 +80,7 @@ async def _serve(settings: ServerSettings) -> None:
     finally:
         _remove(settings.port_file)
         await front.close()
-        logs.write(_log, logging.INFO, "stopped", {})
+    logs.write(_log, logging.INFO, "stopped", {})
 
 
 def _announce(front: Front) -> None:

@@ -70,7 +70,7 @@ class DecodeRequest:
         source: ids [source], end of sentence last; never empty.
         search: how to search. Ignored but for `length_penalty` when `forced_target` is given.
         forced_target: ids [target] without end of sentence, to be scored instead of searched; may be empty.
-        keep_attention: whether `Hypothesis.attention` holds every layer and head, or only the mean of the alignment heads.
+        keep_attention: whether `Hypothesis.attention` holds every layer and head; `Hypothesis.alignment` is always there.
         context: who asks.
     """
 
@@ -89,11 +89,11 @@ class Hypothesis:
         tokens: ids [target], without end of sentence.
         log_probabilities: [target].
         end_log_probability: of the end of sentence; 0 if it was not generated.
-        score: (sum of log_probabilities + end_log_probability) / n ** length_penalty, n counting the tokens and the end of
-            sentence if it was generated, and at least 1.
+        score: (sum of log_probabilities + end_log_probability) / n ** length_penalty, n counting the tokens and the end
+            of sentence if it was generated, and at least 1.
         finish_reason: END, LENGTH or FORCED (a forced target is always scored with its end of sentence).
-        alignment: mean over the bundle's alignment heads [target, source]; source counts real positions only, so padding
-            has been cut off. [target, 0] for models without attention.
+        alignment: mean over the bundle's alignment heads [target, source]; source counts real positions only, padding
+            is cut off. [target, 0] for models without attention.
         attention: [layer, head, target, source], if it was asked for, else None.
     """
 

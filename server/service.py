@@ -25,7 +25,8 @@ from server.text import EncodedTarget, SourceSegment, TextPipeline
 
 Item = TypeVar("Item")
 Decode = Callable[
-    [ModelKey, Sequence[Sequence[DecodeRequest]]], Awaitable[Sequence[tuple[DecodeResult, ...] | RegardError]]
+    [ModelKey, Sequence[Sequence[DecodeRequest]], Callable[[int], None]],
+    Awaitable[Sequence[tuple[DecodeResult, ...] | RegardError]],
 ]
 
 # Splitting and tokenising this many characters takes about as long as handing them to a thread;
@@ -190,7 +191,7 @@ class TranslationService:
         call.segments = sum(map(len, requests))
         call.source_tokens = sum(len(request.source) for item in requests for request in item)
         answers: list[tuple[Item, tuple[DecodeResult, ...]] | RegardError] = []
-        for item, outcome in zip(items, await self.decode(key, requests), strict=True):
+        for item, outcome in zip(items, await self.decode(key, requests, call.account.add), strict=True):
             if isinstance(item, RegardError):
                 answers.append(item)
             elif isinstance(outcome, RegardError):

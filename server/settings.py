@@ -65,6 +65,7 @@ class ServerSettings:
         metrics_address: HOST:PORT of the Prometheus page, or `off`.
         reflection: whether clients may list services.
         max_concurrent_calls: calls answered at the same time.
+        max_bytes_held: requests, answers and replies of all calls at the same time; one call may hold half.
         max_connection_age: seconds after which a connection is closed gently; 0 keeps it.
         default_deadline: seconds given to a call whose caller sets no deadline.
         grace: seconds that running calls get when the server is told to stop.
@@ -86,6 +87,7 @@ class ServerSettings:
     metrics_address: str = "127.0.0.1:9464"
     reflection: bool = True
     max_concurrent_calls: int = 1024
+    max_bytes_held: int = 256 * _MEBIBYTE
     max_connection_age: float = 0.0
     default_deadline: float = 60.0
     grace: float = 10.0
@@ -106,6 +108,7 @@ class ServerSettings:
         _within("rows", self.rows, self.limits.max_beam_size, 65_536)
         _within("queue_limit", self.queue_limit, self.limits.max_segments_per_call, 10_000_000)
         _within("max_concurrent_calls", self.max_concurrent_calls, 1, 1_000_000)
+        _within("max_bytes_held", self.max_bytes_held, 4 * self.limits.max_message_bytes, 2**63 - 1)
         _within("max_connection_age", self.max_connection_age, 0, 31_536_000)
         _within("default_deadline", self.default_deadline, 0.001, 86_400)
         _within("grace", self.grace, 0, 86_400)

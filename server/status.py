@@ -36,18 +36,12 @@ _MAX_STATUS_BYTES = 4096
 _MAX_MESSAGE_CHARACTERS = 800
 
 
-class ReplyTooLarge(RegardError):
-    """The answer is larger than a message may be; asking again the same way is no use."""
-
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(
-            f"the reply would be {size} bytes and the limit is {limit}; send fewer texts, or ask for less attention: "
-            "a reduction, top_k, or the encoding FLOAT16 or UINT8"
-        )
+class AnswerTooLarge(RegardError):
+    """The answer is larger than a call or a message may be; asking again the same way is no use."""
 
 
 class TooManyCalls(CapacityError):
-    """More calls at once than the server takes."""
+    """More calls, or more bytes of calls, than the server takes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +88,7 @@ _TABLE: tuple[tuple[type[RegardError], grpc.StatusCode, Callable[..., Message] |
     (InvalidRequest, grpc.StatusCode.INVALID_ARGUMENT, _violation),
     (ModelNotFound, grpc.StatusCode.NOT_FOUND, _missing),
     (UnsupportedByModel, grpc.StatusCode.FAILED_PRECONDITION, _reason),
-    (ReplyTooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, None),
+    (AnswerTooLarge, grpc.StatusCode.RESOURCE_EXHAUSTED, None),
     (TooManyCalls, grpc.StatusCode.RESOURCE_EXHAUSTED, _retry),
     (QueueFull, grpc.StatusCode.RESOURCE_EXHAUSTED, _retry),
     (NotServing, grpc.StatusCode.UNAVAILABLE, _retry),

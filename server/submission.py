@@ -36,12 +36,21 @@ class DecodeEngine(Protocol[Ticket]):
 
 
 async def decode(
-    engine: DecodeEngine[Ticket], key: ModelKey, texts: Sequence[Sequence[DecodeRequest]]
+    engine: DecodeEngine[Ticket],
+    key: ModelKey,
+    texts: Sequence[Sequence[DecodeRequest]],
+    hold: Callable[[int], None],
 ) -> list[tuple[DecodeResult, ...] | RegardError]:
     """Decode the segments of some texts.
 
     A segment that fails fails its text, whose other segments are given up. When this coroutine ends early, by an error
     or because it was cancelled, nothing of it stays in the engine.
+
+    Args:
+        engine: decodes.
+        key: the model.
+        texts: segments of each text.
+        hold: told the bytes of each result as it comes; what it raises fails the text.
 
     Returns:
         for each text the results of its segments, or the error of the first that failed.
@@ -53,7 +62,7 @@ async def decode(
     pending: list[_Text[Ticket]] = []
     try:
         for requests in texts:
-            text = _Text(engine, len(requests))
+            text = _Text(engine, len(requests), hold)
             pending.append(text)
             if requests:
                 text.ticket = engine.submit(key, requests, text.report)
@@ -66,8 +75,9 @@ async def decode(
 class _Text(Generic[Ticket]):
     """The segments of one text on their way through the engine."""
 
-    def __init__(self, engine: DecodeEngine[Ticket], segments: int) -> None:
+    def __init__(self, engine: DecodeEngine[Ticket], segments: int, hold: Callable[[int], None]) -> None:
         self._engine = engine
+        self._hold = hold
         self._loop = asyncio.get_running_loop()
         self._results: dict[int, DecodeResult] = {}
         self._segments = segments
@@ -93,11 +103,31 @@ class _Text(Generic[Ticket]):
         if self.outcome.done():
             return
         if isinstance(outcome, DecodeResult):
+            try:
+                self._hold(_size(outcome))
+            except RegardError as error:
+                self._fail(error)
+                return
             self._results[index] = outcome
             if len(self._results) == self._segments:
                 self.outcome.set_result(tuple(self._results[index] for index in range(self._segments)))
-            return
-        # Nobody cancelled this text, or its outcome would be done: the engine is stopping.
-        stopping = isinstance(outcome, CallCancelled)
-        self.outcome.set_result(NotServing("the server is stopping", _RETRY_AFTER) if stopping else outcome)
+        elif isinstance(outcome, CallCancelled):
+            # Nobody cancelled this text, or its outcome would be done: the engine is stopping.
+            self._fail(NotServing("the server is stopping", _RETRY_AFTER))
+        else:
+            self._fail(outcome)
+
+    def _fail(self, error: RegardError) -> None:
+        self.outcome.set_result(error)
         self.give_up()
+
+
+def _size(result: DecodeResult) -> int:
+    """Bytes of the arrays of a result, which are nearly all of it."""
+    return sum(
+        hypothesis.tokens.nbytes
+        + hypothesis.log_probabilities.nbytes
+        + hypothesis.alignment.nbytes
+        + (0 if hypothesis.attention is None else hypothesis.attention.nbytes)
+        for hypothesis in result.hypotheses
+    )

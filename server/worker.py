@@ -21,6 +21,9 @@ from server.scheduler import Job, PoolKey
 
 _log = logging.getLogger(__name__)
 
+# Pools without rows that keep their buffers.
+_IDLE_POOLS = 3
+
 
 class Worker:
     """Pools of rows, at most `settings.rows` in all; the outcome of every job given to it goes to `finish`, once."""
@@ -126,12 +129,19 @@ class Worker:
         try:
             pool = self._pools.get(key)
             if pool is None:
+                self._forget_idle_pools()
                 capacity = self._settings.pool_rows(key.width)
                 pool = Pool(self._decoders[key.model], capacity=capacity, width=key.width)
                 self._pools[key] = pool
             pool.admit(jobs, encoded, now=now, encode_seconds=now - began)
         except Exception:
             self._fail_pool(key, "admission failed", also=jobs)
+
+    def _forget_idle_pools(self) -> None:
+        """Give back the buffers of pools that nobody has used for longest, so that memory follows what is in use."""
+        idle = [key for key, pool in self._pools.items() if not pool.running]
+        for key in idle[: max(len(idle) - _IDLE_POOLS, 0)]:
+            del self._pools[key]
 
     def _encode(self, key: PoolKey, jobs: Sequence[Job]) -> Tensors:
         decoder = self._decoders[key.model]

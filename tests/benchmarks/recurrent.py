@@ -1,7 +1,7 @@
-"""Measures what the issue of speed is about: engine against torch on the same weights, attention's price, start and memory.
+"""Measures the engine against torch on the same weights, the price of attention, the start and the memory of a server.
 
-Run by `make bench`. Every comparison interleaves its two sides in one process, so that a busy machine slows both; what is
-quoted is the median of the ratios.
+Run by `make bench`. Every comparison interleaves its two sides in one process, so that a busy machine slows both; what
+is quoted is the median of the ratios.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def ratio(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def engine_against_torch(bundle: Path, sentences: Sequence[str], rounds: int, profile: str) -> dict[str, float]:
-    """Throughput of the engine in one profile, 1 thread, against torch on the same weights, and with and without attention."""
+    """Throughput of one profile, 1 thread, against torch on the same weights, and with and without attention."""
     torch.set_num_threads(1)
     loaded = load_bundle(bundle, profile=profile)
     engine = Engine(

@@ -15,7 +15,10 @@ def modules_after(statement: str) -> set[str]:
 @pytest.mark.parametrize(
     ("statement", "forbidden"),
     [
-        ("import server.__main__, server.service, server.engine, server.session", {"torch", "onnx", "locust", "matplotlib"}),
+        (
+            "import server.__main__, server.service, server.engine, server.session",
+            {"torch", "onnx", "locust", "matplotlib"},
+        ),
         ("import client", {"torch", "onnxruntime", "locust", "matplotlib"}),
         ("import cli.main", {"torch", "onnxruntime", "locust", "matplotlib", "grpc"}),
         ("import training.model", {"grpc", "onnxruntime", "server", "export", "regard"}),

@@ -58,5 +58,5 @@ def test_constant_arrivals_of_all_workers_are_evenly_spaced(rate: float, seconds
 
 @pytest.mark.parametrize(("rate", "seconds", "worker"), [(0.0, 1.0, 0), (1.0, 0.0, 0), (1.0, 1.0, 2), (1.0, 1.0, -1)])
 def test_impossible_schedules_are_refused(rate: float, seconds: float, worker: int) -> None:
-    with pytest.raises(ValueError, match="rate|worker"):
+    with pytest.raises(ValueError, match=r"rate|worker"):
         poisson(rate=rate, seconds=seconds, seed=1, worker=worker, workers=2)

@@ -1,6 +1,7 @@
 """A plan says everything about a load beforehand, and is the same after a round over the disk."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,14 +28,15 @@ def test_a_closed_loop_plans_no_number_and_shares_its_callers() -> None:
 
 
 def test_seed_and_texts_show_in_the_fingerprints() -> None:
-    def prints(**changes: Any) -> tuple[str, str]:
-        value = json.loads(Plan(**{"address": "h:1", **changes}).to_json())
+    def prints(plan: Plan) -> tuple[str, str]:
+        value = json.loads(plan.to_json())
         return value["schedule_sha256"], value["payloads_sha256"]
 
-    schedule, payloads = prints()
-    assert prints(seed=2)[0] != schedule
-    assert prints(classes=(TrafficClass(name="short", length="short"),))[1] != payloads
-    assert prints(address="other:1") == (schedule, payloads)
+    plan = Plan(address="h:1")
+    schedule, payloads = prints(plan)
+    assert prints(replace(plan, seed=2))[0] != schedule
+    assert prints(replace(plan, classes=(TrafficClass(name="short", length="short"),)))[1] != payloads
+    assert prints(replace(plan, address="other:1")) == (schedule, payloads)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from loadtest.answers import Answer, read_answer
 from loadtest.recorder import CENSORED, OK, Record, Recorder, read_records, write_records
+from regard.v1.attention_pb2 import Token
 from regard.v1.translation_pb2 import (
     Hypothesis,
     ItemError,
     Segment,
     Timing,
-    Token,
     TranslateResponse,
     TranslationResult,
 )

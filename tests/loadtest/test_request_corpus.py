@@ -43,13 +43,14 @@ def test_the_same_seed_draws_the_same_payloads(seed: int, worker: int) -> None:
 
 def test_classes_are_drawn_by_their_weights() -> None:
     corpus = build_corpus(sentences=read_sentences(), classes=parse_classes("short=3,long=1"), seed=1)
-    drawn = Counter(corpus.payloads[i].name for i in corpus.draw(count=4000, seed=1).tolist())
+    indices: list[int] = corpus.draw(count=4000, seed=1).tolist()
+    drawn = Counter(corpus.payloads[i].name for i in indices)
     assert abs(drawn["short"] / 4000 - 0.75) < 0.05
 
 
 @pytest.mark.parametrize("text", ["shrot", "short=0", "short=-1", "short=x", "short,short", ""])
 def test_a_mistake_in_the_classes_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="class|weight|could not convert"):
+    with pytest.raises(ValueError, match=r"class|weight|could not convert"):
         parse_classes(text)
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.alignment import (
@@ -63,6 +63,7 @@ def test_no_target_tokens_make_no_rows() -> None:
     assert merge_words(np.zeros((2, 1, 0, 3), dtype=np.float32), [], runs(2, 1)).shape == (2, 1, 0, 2)
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(1, 4), max_size=8),
@@ -113,8 +114,8 @@ def test_the_largest_weights_are_kept_in_falling_order_with_their_columns() -> N
 
 
 def test_of_equal_weights_the_first_are_kept() -> None:
-    _, columns = keep_largest(np.full((1, 100), 0.01, dtype=np.float32), 3)
-    np.testing.assert_array_equal(columns, [[0, 1, 2]])
+    _, columns = keep_largest(np.tile(weights([0.002, 0.006, 0.004]), 100), 3)
+    np.testing.assert_array_equal(columns, [[1, 4, 7]])
 
 
 def test_more_than_there_are_keeps_all() -> None:
@@ -127,6 +128,7 @@ def test_the_largest_of_no_rows_are_no_rows() -> None:
     assert values.shape == columns.shape == (2, 0, 2)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_kept_weights_are_those_of_their_columns_and_none_is_larger(seed: int, count: int) -> None:
     tokens = softmax(np.random.default_rng(seed), 3, 5, 7)

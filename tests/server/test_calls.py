@@ -8,7 +8,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import grpc
@@ -16,12 +16,14 @@ import pytest
 
 from regard.v1 import translation_pb2
 from server import logs
+from server.budget import ByteBudget
 from server.calls import Call, Calls, Draft
 from server.errors import DeadlinePassed, InvalidRequest
 from server.gate import Gate
 from server.metrics import Metrics
 from server.offload import Offload
 from server.settings import Limits, ServerSettings
+from tests.server.serving import eventually
 
 METHOD = "test.Service/Answer"
 SETTINGS = ServerSettings(limits=Limits(max_message_bytes=1 << 20))
@@ -44,7 +46,9 @@ async def echo(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
 async def serving(answer: Answer, settings: ServerSettings = SETTINGS) -> AsyncGenerator[tuple[Ask, Calls[Answer]]]:
     gate = Gate[Answer](max_concurrent_calls=settings.max_concurrent_calls)
     gate.open(answer)
-    calls = Calls(settings=settings, gate=gate, metrics=Metrics(), offload=Offload())
+    calls = Calls(
+        settings=settings, gate=gate, metrics=Metrics(), offload=Offload(), budget=ByteBudget(settings.max_bytes_held)
+    )
     method = calls.method(
         METHOD, translation_pb2.TranslateRequest, lambda services, request, call: services(request, call)
     )
@@ -316,3 +320,50 @@ def test_the_deadline_error_is_the_services_own_if_it_comes_first() -> None:
     code, message, _, _ = ask(late)
     assert code is grpc.StatusCode.DEADLINE_EXCEEDED
     assert message == "the deadline passed in the queue"
+
+
+@pytest.mark.parametrize("way", ["answer", "refusal", "fault", "departure"])
+def test_a_call_holds_nothing_once_it_is_over(way: str) -> None:
+    async def answer(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+        call.account.add(1000)
+        if way == "departure":
+            await asyncio.sleep(3600)
+        if way == "refusal":
+            raise InvalidRequest("texts", "no")
+        if way == "fault":
+            raise ZeroDivisionError
+        return reply("x")
+
+    async def run() -> None:
+        async with serving(answer) as (method, calls):
+            with suppress(grpc.aio.AioRpcError):
+                await method(b"", timeout=0.2)
+            await eventually(lambda: calls.budget.held == 0)
+
+    asyncio.run(run())
+
+
+def test_a_request_that_finds_no_room_is_refused_and_later_ones_are_well() -> None:
+    async def run() -> None:
+        release = asyncio.Event()
+
+        async def wait(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+            if request.model == "wait":
+                await release.wait()
+            return reply("")
+
+        small = replace(SETTINGS, max_bytes_held=4 << 20)
+        async with serving(wait, small) as (method, calls):
+            large = translation_pb2.TranslateRequest(model="wait", texts=["x" * 2_000_000]).SerializeToString()
+            first = [asyncio.ensure_future(method(large)) for _ in range(2)]
+            await eventually(lambda: calls.budget.held == 2 * len(large))
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await method(large)
+            assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "grpc-retry-pushback-ms" in dict(refused.value.trailing_metadata() or ())
+            release.set()
+            await asyncio.gather(*first)
+            await eventually(lambda: calls.budget.held == 0)
+            await method(large)
+
+    asyncio.run(run())

@@ -25,7 +25,9 @@ from server.errors import (
     SettingsError,
 )
 from server.request import DecodeRequest, DecodeResult, ModelKey
+from server.scheduler import Job, PoolKey
 from server.slots import target_limit
+from server.worker import Worker
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import (
     END,
@@ -377,9 +379,15 @@ def test_a_fault_of_the_engine_itself_answers_whoever_was_in_its_hands(caplog: p
             if count == 3:
                 raise RuntimeError("out of order")
 
+        def running(self, count: int) -> None:
+            if count == 3:
+                raise RuntimeError("out of order")
+
     with running(endless(), observer=Broken(), workers=1) as engine:
         for asked in (request([4, 5, END]), request([4, END], max_length=3)):
             assert isinstance(submit(engine, asked, request([5, END])).wait()[0], EngineFault)
+        three = submit(engine, *(request([4, END]) for _ in range(3)))
+        assert [type(outcome) for outcome in three.wait()] == [EngineFault] * 3
         submit(engine, request([4, END])).results()
         assert engine.alive()
         assert "out of order" in caplog.text
@@ -557,6 +565,36 @@ def test_running_rows_wait_for_a_bounded_encoding_only() -> None:
         gate.let_all()
         first.results()
         call.results()
+
+
+def test_all_pools_of_a_worker_together_have_no_more_rows_than_it_may_have() -> None:
+    gate = Gate()
+    decoder = endless()
+    decoder.before_step = gate
+    with running(decoder, workers=1, rows=4, widest_beam=2) as engine:
+        call = submit(engine, *(request([4] * length + [END], beam_size=2) for length in (1, 20, 40, 60, 1, 20)))
+        for _ in range(8):
+            gate.wait()
+            assert engine.running <= 2
+            gate.let_one()
+        gate.let_all()
+        call.results()
+
+
+def test_the_buffers_of_pools_that_are_not_used_are_given_back() -> None:
+    outcomes: list[Outcome] = []
+    settings = EngineSettings()
+    decoder = endless()
+    worker = Worker({KEY: decoder}, settings, FakeObserver(), Clock(), lambda job, outcome: outcomes.append(outcome))
+    for length in (10, 20, 40, 60, 90, 120, 180, 10, 20, 60, 40):
+        asked = request([4] * length + [END], max_length=2)
+        pool = PoolKey(KEY, settings.width(length + 1))
+        worker.start([Job(pool=pool, rows=1, request=asked, deliver=outcomes.append, submitted=0.0)])
+        while worker.running:
+            worker.step()
+        assert len(worker.free()[1]) <= 4
+        assert pool in worker.free()[1]
+    assert [type(outcome) for outcome in outcomes] == [DecodeResult] * 11
 
 
 def test_higher_priorities_are_decoded_first() -> None:

@@ -76,7 +76,7 @@ def ask_all(decoder: FakeDecoder, requests: Sequence[DecodeRequest]) -> list[Ans
 
 def ask(decoder: FakeDecoder, asked: DecodeRequest) -> tuple[Hypothesis, ...]:
     answer = ask_all(decoder, [asked])[0]
-    assert answer is not None
+    assert answer
     return answer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.v1 import attention_pb2, bundle_pb2, translation_pb2
@@ -134,6 +134,7 @@ def test_a_callers_length_counts_where_it_is_shorter(bundle: LoadedBundle) -> No
     assert choice.for_segment(2, bundle).max_length == choice.for_segment(2, bundle).min_length == 14
 
 
+@settings(deadline=None)
 @given(
     source=st.integers(2, 256),
     shortest=st.integers(0, 100),
@@ -280,6 +281,7 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
 INT32 = st.one_of(st.integers(-2, 20), st.integers(-(2**31), 2**31 - 1))
 
 
+@settings(deadline=None)
 @given(
     options=st.fixed_dictionaries(
         {},

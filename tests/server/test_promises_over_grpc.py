@@ -77,7 +77,7 @@ leavers = st.builds(
 )
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class House:
     """A server that lives through the examples of one property, and what it answered to calls that came alone."""
 
@@ -243,10 +243,10 @@ def test_3_attention_follows_its_beam_and_row_i_explains_token_i(roomy: House, c
     roomy.run(example)
 
 
-ROWS, QUEUE, CALLS = 16, 4, 6
+ROWS, QUEUE, CALLS = 16, 4, 3
 
 
-@dataclass
+@dataclass(repr=False)
 class Crowd:
     """A house with little room, whose model waits."""
 
@@ -254,13 +254,23 @@ class Crowd:
     barrier: Barrier
 
 
-@pytest.fixture
-def crowd() -> Iterator[Crowd]:
+def crowded(**bounds: Any) -> Iterator[Crowd]:
     barrier = Barrier()
     limits = Limits(max_segments_per_call=3, max_text_bytes=200)
-    bounds: dict[str, Any] = {"workers": 1, "rows": ROWS, "queue_limit": QUEUE, "max_concurrent_calls": CALLS}
-    for one in house(fake_model(before_step=barrier), limits=limits, **bounds):
+    for one in house(fake_model(before_step=barrier), workers=1, rows=ROWS, limits=limits, **bounds):
         yield Crowd(one, barrier)
+
+
+@pytest.fixture
+def crowd() -> Iterator[Crowd]:
+    """Few segments may wait."""
+    yield from crowded(queue_limit=QUEUE)
+
+
+@pytest.fixture
+def crowd_at_the_door() -> Iterator[Crowd]:
+    """Few calls may be in."""
+    yield from crowded(max_concurrent_calls=CALLS)
 
 
 @PROPERTY
@@ -300,11 +310,12 @@ def test_5_past_a_bound_the_answer_is_clear_and_at_once_and_nothing_is_lost(
         crowd.barrier.lifted.clear()
         crowd.barrier.arm()
         pending = [asyncio.ensure_future(ask(index, one)) for index, one in enumerate(calls)]
-        inside = lambda: sum(not task.done() for task in pending)  # noqa: E731 - short and used twice
-        # With the model standing still, whoever is not answered holds a place, and places are bounded.
-        await eventually(lambda: inside() <= CALLS and engine.waiting <= QUEUE, seconds=20)
-        await asyncio.sleep(0.02)
-        assert inside() <= CALLS
+        # With the model standing still, whoever is not answered has rows or waits, and both are bounded.
+        await eventually(
+            lambda: sum(not task.done() for task in pending) <= engine.running + engine.waiting, seconds=20
+        )
+        assert engine.running <= ROWS
+        assert engine.waiting <= QUEUE
         crowd.barrier.lifted.set()
         await asyncio.gather(*pending)
         assert all(len(sources) <= ROWS for sources in model.steps[steps:])
@@ -334,5 +345,27 @@ def test_5_a_full_queue_refuses_exactly_what_does_not_fit(crowd: Crowd, extra: i
             assert engine.waiting == QUEUE
         crowd.barrier.lifted.set()
         assert len({response.results[0].text for response in await asyncio.gather(*pending)}) == 1
+
+    crowd.house.run(example)
+
+
+@PROPERTY
+@given(extra=st.integers(1, 8), texts_each=st.integers(1, 3))
+def test_5_more_calls_than_the_server_takes_are_refused_at_once(
+    crowd_at_the_door: Crowd, extra: int, texts_each: int
+) -> None:
+    crowd = crowd_at_the_door
+    one = Ask(texts=("echo1 echo2",) * texts_each, beam_size=1, n_best=1)
+
+    async def example() -> None:
+        crowd.barrier.lifted.clear()
+        crowd.barrier.arm()
+        calls = [asyncio.ensure_future(crowd.house.call(one)) for _ in range(CALLS + extra)]
+        await eventually(lambda: sum(call.done() for call in calls) == extra)
+        crowd.barrier.lifted.set()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        refusals = [answer for answer in answers if isinstance(answer, grpc.aio.AioRpcError)]
+        assert [refusal.code() for refusal in refusals] == [grpc.StatusCode.RESOURCE_EXHAUSTED] * extra
+        assert all(detail_of(refusal, error_details_pb2.RetryInfo) for refusal in refusals)
 
     crowd.house.run(example)

@@ -36,6 +36,16 @@ def test_candidates_are_those_of_a_full_sort(seed: int, vocabulary: int, members
         assert found.token[member][exists].tolist() == (order % vocabulary)[exists].tolist()
 
 
+@pytest.mark.parametrize("vocabulary", [6, 255, 256, 257, 271, 272, 300])
+def test_the_best_token_is_found_in_whatever_column_it_is(vocabulary: int) -> None:
+    scores = np.full((1, vocabulary), -9.0, dtype=np.float32)
+    top = TopTokens(vocabulary)
+    for column in range(vocabulary):
+        scores[0, column] = -1.0
+        assert top.candidates(scores, np.array([[0]]), np.zeros((1, 1)), 1).token.tolist() == [[column]]
+        scores[0, column] = -9.0
+
+
 def test_more_candidates_than_continuations_are_as_many_as_there_are() -> None:
     scores = np.zeros((2, 3), dtype=np.float32)
     found = TopTokens(3).candidates(scores, np.array([[0, 1]]), np.zeros((1, 2)), 100)

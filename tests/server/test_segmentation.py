@@ -1,7 +1,7 @@
 """Where sentences begin and end."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import server.segmentation
@@ -80,6 +80,7 @@ def test_whatever_the_library_says_nothing_is_lost(monkeypatch: pytest.MonkeyPat
     assert sentences("One. Two.") == ["One.", "Two."]
 
 
+@settings(deadline=None)
 @given(st.text(), st.sampled_from(["en", "es", "de", "ja", "zz", ""]))
 def test_sentences_hold_all_but_white_space_in_order(text: str, language: str) -> None:
     found = find_sentences(text, language=language)
@@ -89,6 +90,7 @@ def test_sentences_hold_all_but_white_space_in_order(text: str, language: str) -
         assert text[start:end] == text[start:end].strip() != ""
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_blanking_keeps_offsets_and_dropping_leaves_the_rest(text: str) -> None:
     assert len(blank_invisible(text)) == len(text)

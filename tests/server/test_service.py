@@ -301,6 +301,22 @@ def test_messages_beyond_the_limit_are_refused_in_both_directions() -> None:
     asyncio.run(run())
 
 
+def test_an_answer_that_would_fill_the_memory_is_given_up_while_it_grows() -> None:
+    endless = fake_model(score=constant_scores({4: 0.5, 5: 0.3, 6: 0.2}, vocabulary=VOCABULARY))
+
+    async def run() -> None:
+        limits = Limits(max_message_bytes=500_000)
+        async with serving(endless, limits=limits, max_bytes_held=2_000_000) as served:
+            best = translation_pb2.DecodingOptions(beam_size=8, n_best=8)
+            large = served.translate(*["echo1 " * 30] * 20, decoding=best, attention=EVERY_HEAD)
+            error = await refused(large)
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "answering this call takes more than 1000000 bytes" in (error.details() or "")
+            assert (await served.translate("echo1")).results[0].text
+
+    asyncio.run(run())
+
+
 def test_large_texts_are_prepared_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
     prepare = TextPipeline.prepare

@@ -20,7 +20,7 @@ from server.errors import (
     RegardError,
     UnsupportedByModel,
 )
-from server.status import Report, ReplyTooLarge, TooManyCalls, number_of, report
+from server.status import AnswerTooLarge, Report, TooManyCalls, number_of, report
 
 Detail = TypeVar("Detail", bound=Message)
 
@@ -46,7 +46,7 @@ def detail_of(told: Report, kind: type[Detail]) -> Detail:
         (UnsupportedByModel("NO_ATTENTION", "has none"), grpc.StatusCode.FAILED_PRECONDITION),
         (QueueFull("full", 1.0), grpc.StatusCode.RESOURCE_EXHAUSTED),
         (TooManyCalls("many", 1.0), grpc.StatusCode.RESOURCE_EXHAUSTED),
-        (ReplyTooLarge(2, 1), grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (AnswerTooLarge("large"), grpc.StatusCode.RESOURCE_EXHAUSTED),
         (NotServing("loading", 1.0), grpc.StatusCode.UNAVAILABLE),
         (DeadlinePassed("queue"), grpc.StatusCode.DEADLINE_EXCEEDED),
         (CallCancelled("gone"), grpc.StatusCode.CANCELLED),
@@ -84,7 +84,7 @@ def test_lack_of_room_says_when_to_come_back_in_both_ways(error: RegardError) ->
     assert ("grpc-retry-pushback-ms", "1251") in told.trailers
 
 
-@pytest.mark.parametrize("error", [ReplyTooLarge(2, 1), InvalidRequest("texts", "x"), DeadlinePassed("queue")])
+@pytest.mark.parametrize("error", [AnswerTooLarge("large"), InvalidRequest("texts", "x"), DeadlinePassed("queue")])
 def test_what_will_fail_again_does_not_ask_to_come_back(error: RegardError) -> None:
     assert "grpc-retry-pushback-ms" not in dict(report(error).trailers)
 

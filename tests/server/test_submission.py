@@ -18,6 +18,7 @@ from server.request import (
     SearchOptions,
     Timing,
 )
+from server.status import AnswerTooLarge
 from server.submission import decode
 
 KEY = ModelKey("toy", "1")
@@ -50,8 +51,10 @@ class FakeEngine:
         self.cancelled.append(ticket)
 
 
-async def begin(engine: FakeEngine, *segments: int) -> asyncio.Task[list[tuple[DecodeResult, ...] | RegardError]]:
-    task = asyncio.create_task(decode(engine, KEY, [[REQUEST] * count for count in segments]))
+async def begin(
+    engine: FakeEngine, *segments: int, hold: Callable[[int], None] = lambda size: None
+) -> asyncio.Task[list[tuple[DecodeResult, ...] | RegardError]]:
+    task = asyncio.create_task(decode(engine, KEY, [[REQUEST] * count for count in segments], hold))
     await asyncio.sleep(0)
     return task
 
@@ -143,3 +146,23 @@ def test_an_answer_that_comes_after_the_loop_has_closed_harms_nobody() -> None:
 
     asyncio.run(run())
     engine.callbacks[0](0, RESULT)
+
+
+def test_a_result_that_may_not_be_held_fails_its_text_and_gives_up_the_rest_of_it() -> None:
+    sizes: list[int] = []
+
+    def hold(size: int) -> None:
+        sizes.append(size)
+        if len(sizes) == 2:
+            raise AnswerTooLarge("too large")
+
+    async def run() -> None:
+        engine = FakeEngine()
+        task = await begin(engine, 3, hold=hold)
+        for place in range(2):
+            engine.callbacks[0](place, RESULT)
+        (outcome,) = await task
+        assert isinstance(outcome, AnswerTooLarge)
+        assert engine.cancelled == [0]
+
+    asyncio.run(run())

@@ -356,6 +356,7 @@ def test_ids_of_a_sentence_say_that_sentence(pipeline: TextPipeline) -> None:
 
 def test_a_mark_of_space_at_the_start_shifts_no_token(pipeline: TextPipeline, subwords: Path) -> None:
     mark = Tokenizer.from_file(str(subwords)).token_to_id("\u2581")
+    assert mark is not None
     rendered = pipeline.render([mark, *pipeline.encode_target("We swam.").ids])
     assert rendered.text == "We swam."
     assert tokens_of(rendered.text, rendered)[1:] == tokens_of("We swam.", pipeline.encode_target("We swam.").rendered)

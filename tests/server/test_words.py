@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.words import group_tokens
@@ -72,6 +72,7 @@ def test_no_tokens_make_no_words() -> None:
     assert group_tokens("", []) == []
 
 
+@settings(deadline=None)
 @given(st.text(), st.lists(st.integers(0, 100)))
 def test_every_token_is_in_exactly_one_word_and_words_hold_no_space(text: str, cuts: list[int]) -> None:
     text = text.strip()
@@ -89,6 +90,7 @@ def test_every_token_is_in_exactly_one_word_and_words_hold_no_space(text: str, c
         assert not re.search(r"\s", text[spans[first][0] : spans[first + count - 1][1]])
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["ab", "c", ".", "1", "日", "'"]), min_size=1), st.integers(1, 5))
 def test_how_much_space_there_is_does_not_matter(tokens: list[str], width: int) -> None:
     def group(space: str) -> list[tuple[int, int]]:

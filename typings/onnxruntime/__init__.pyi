@@ -52,10 +52,22 @@ class InferenceSession:
 
 class IOBinding:
     def bind_input(
-        self, name: str, device_type: str, device_id: int, element_type: type[Any], shape: Sequence[int], buffer_ptr: int
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: type[Any],
+        shape: Sequence[int],
+        buffer_ptr: int,
     ) -> None: ...
     def bind_output(
-        self, name: str, device_type: str, device_id: int, element_type: type[Any], shape: Sequence[int], buffer_ptr: int
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: type[Any],
+        shape: Sequence[int],
+        buffer_ptr: int,
     ) -> None: ...
 
 def get_available_providers() -> list[str]: ...

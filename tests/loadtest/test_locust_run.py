@@ -1,0 +1,50 @@
+"""A real, short load by Locust: it sends what was planned, records all of it, and leaves nothing running."""
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from loadtest.connection import Connection, UnreachableError
+from loadtest.corpus import TrafficClass
+from loadtest.generate import Status, generate
+from loadtest.plan import Plan
+from loadtest.processes import Served
+from loadtest.run import run
+from loadtest.run_directory import ENVIRONMENT, GENERATOR, PLAN, RECORDS, REPORT, SUMMARY, VERDICT
+
+
+def load_processes() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if "locust" in " ".join(child.cmdline())]
+
+
+def test_a_load_is_sent_recorded_and_reported_whole(toy_server: Served, tmp_path: Path) -> None:
+    classes = (TrafficClass(name="good", model="delay-5"), TrafficClass(name="bad", model="fail-UNAVAILABLE-50"))
+    plan = Plan(address=toy_server.address, rate=60, warmup=0.2, duration=1.5, classes=classes, deadline=3)
+    outcome = run(plan, tmp_path, floor=False)
+    figures = outcome.summary.figures
+    counts = figures["counts"]
+    assert counts["planned"] == counts["sent"] == counts["recorded"] == plan.planned()
+    assert counts["by_code"]["UNAVAILABLE"] == pytest.approx(counts["recorded"] / 4, abs=12)
+    assert outcome.exit_code == 1
+    assert figures["latency"]["good"]["from_intended"]["min_ms"] >= 5
+    assert "the toy fails 50 %" in json.loads((tmp_path / GENERATOR).read_text())[0]["examples"]["UNAVAILABLE"]
+    for name in (PLAN, RECORDS, SUMMARY, VERDICT, ENVIRONMENT, REPORT):
+        assert (tmp_path / name).is_file()
+    assert not load_processes()
+
+
+def test_an_interrupted_load_leaves_no_process(toy_server: Served, tmp_path: Path) -> None:
+    def interrupt(status: Status) -> None:
+        assert load_processes()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generate(Plan(address=toy_server.address, duration=60), tmp_path, on_status=interrupt)
+    assert not load_processes()
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with pytest.raises(UnreachableError, match=r"no gRPC server answers at 127\.0\.0\.1:1 within 0\.2 s"):
+        Connection("127.0.0.1:1", 2, patience=0.2)
