@@ -125,8 +125,7 @@ def order_statistics(count: int, p: float, confidence: float = CONFIDENCE) -> tu
     tail = (1 - confidence) / 2
     ranks = np.arange(count + 1)
     logs = np.cumsum(np.log(np.maximum(ranks, 1)))
-    with np.errstate(divide="ignore"):
-        mass = np.exp(logs[-1] - logs - logs[::-1] + ranks * math.log(p) + ranks[::-1] * math.log1p(-p))
+    mass = np.exp(logs[-1] - logs - logs[::-1] + ranks * math.log(p) + ranks[::-1] * math.log1p(-p))
     below = np.cumsum(mass)
     # below[k] is the chance that at most k values lie below the percentile.
     low = int(np.searchsorted(below, tail, side="right"))

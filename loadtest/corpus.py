@@ -4,7 +4,7 @@ It does not know when they are sent, nor any network.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from random import Random
@@ -68,8 +68,6 @@ class Payload(NamedTuple):
 
     name: str  # of its class
     body: bytes
-    texts: int
-    words: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +93,7 @@ def parse_classes(text: str) -> tuple[TrafficClass, ...]:
         name, _, weight = part.strip().partition("=")
         if name not in BUILT_IN_CLASSES:
             raise ValueError(f"no traffic class {name!r}; there are {', '.join(BUILT_IN_CLASSES)}")
-        found = BUILT_IN_CLASSES[name]
-        classes.append(
-            TrafficClass(
-                name=name,
-                weight=float(weight or 1),
-                length=found.length,
-                texts=found.texts,
-                beam_size=found.beam_size,
-                attention=found.attention,
-            )
-        )
+        classes.append(replace(BUILT_IN_CLASSES[name], weight=float(weight or 1)))
     if len({c.name for c in classes}) != len(classes):
         raise ValueError(f"a traffic class is named twice in {text!r}")
     return tuple(classes)
@@ -145,5 +133,4 @@ def _payload(traffic: TrafficClass, texts: Sequence[str]) -> Payload:
         decoding=DecodingOptions(beam_size=traffic.beam_size) if traffic.beam_size else None,
         attention=AttentionOptions(encoding=ATTENTION_ENCODING_FLOAT16) if traffic.attention else None,
     )
-    words = sum(len(text.split()) for text in texts)
-    return Payload(traffic.name, request.SerializeToString(deterministic=True), len(texts), words)
+    return Payload(traffic.name, request.SerializeToString(deterministic=True))

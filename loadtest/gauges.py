@@ -16,7 +16,6 @@ class Sample(NamedTuple):
 
     at_ns: int  # after the start of the load
     processor_ns: int  # used by the process so far
-    in_flight: int
 
 
 class Health(NamedTuple):

@@ -134,7 +134,7 @@ class Load:
         self._pending.clear()
 
     def _fire(self, payload: int, due_ns: int, on_end: Callable[[], None] = lambda: None) -> None:
-        traffic, body, *_ = self._corpus.payloads[payload]
+        traffic, body = self._corpus.payloads[payload]
         number = self.recorder.begin(traffic=traffic, payload=payload, due_ns=due_ns, sent_ns=self.now())
         pending = self._send(number, body, self.plan.deadline)
         self._pending[number] = pending

@@ -22,16 +22,15 @@ import gevent
 import grpc.experimental.gevent as grpc_gevent
 import psutil
 from locust import User, constant, events, task
-from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.exception import StopUser
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadtest.connection import Connection, UnreachableError
-from loadtest.corpus import BUILT_IN_CLASSES, parse_classes
 from loadtest.gauges import Gauges, write_health
 from loadtest.load import Load, Seen, window_of
-from loadtest.plan import Plan, plan_from_json
+from loadtest.options import add_options, plan_of
+from loadtest.plan import plan_from_json
 from loadtest.recorder import OK, write_records
 from loadtest.run_directory import GENERATOR, PLAN, RECORDS, part_of
 from loadtest.watch import watched
@@ -46,24 +45,7 @@ gevent.get_hub().threadpool.maxsize = THREAD_POOL
 grpc_gevent.init_gevent()
 
 
-@events.init_command_line_parser.add_listener
-def add_options(parser: LocustArgumentParser) -> None:
-    """Declare the options of a plan; the web page shows them too."""
-    classes = f"kinds of request with weights, as short=3,beam=1: {', '.join(BUILT_IN_CLASSES)}"
-    parser.add_argument("--loop", default="open", help="open: send when due; closed: each user keeps a call in flight")
-    parser.add_argument("--arrivals", default="poisson", help="of an open loop: poisson or constant")
-    parser.add_argument("--rate", type=float, default=20.0, help="of an open loop: requests per second")
-    parser.add_argument("--duration", type=float, default=30.0, help="seconds that are measured")
-    parser.add_argument("--warmup", type=float, default=2.0, help="seconds before them that no figure contains")
-    parser.add_argument("--seed", type=int, default=1, help="of arrival times and payloads")
-    parser.add_argument("--classes", default="any", help=classes)
-    parser.add_argument("--deadline", type=float, default=10.0, help="seconds that a call may take")
-    parser.add_argument("--connections", type=int, default=2, help="of every process")
-    parser.add_argument("--sentences", default="", help="file with one text a line; empty for the built-in ones")
-    parser.add_argument("--output", default="", help="folder for the results; empty for a new one under reports/")
-    parser.add_argument("--plan", default="", include_in_web_ui=False, help="JSON file that says all of the above")
-    parser.add_argument("--status", action="store_true", include_in_web_ui=False, help="write progress as JSON lines")
-    parser.add_argument("--no-report", action="store_true", include_in_web_ui=False, help="leave the records in parts")
+events.init_command_line_parser.add_listener(add_options)
 
 
 @events.init.add_listener
@@ -101,7 +83,7 @@ class Test:
         self.over = Event()
         self.word: dict[str, Any] = {}
         self.load: Load | None = None
-        self.directory = Path()
+        self.directory: Path | None = None  # known once the plan is
         self.ready: list[str] = []
         self.done: list[str] = []
         self.problems: list[str] = []
@@ -168,7 +150,7 @@ class Director:
                     self._runner.send_message("regard.ready")
                     test.told.wait()
                 else:
-                    test.word = self._word(test, worker=0, start=time.time() + HEAD_START)
+                    test.word = {**self._prepare(test), "worker": 0}
                 self._make_load(test, connection)
             finally:
                 connection.close()
@@ -230,10 +212,16 @@ class Director:
     def _on_ready(self, msg: Any, **_: Any) -> None:
         test = self._test
         test.ready.append(msg.node_id)
-        if len(test.ready) == test.workers:
-            start = time.time() + HEAD_START
-            for worker, client in enumerate(test.ready):
-                self._runner.send_message("regard.go", self._word(test, worker=worker, start=start), client_id=client)
+        if len(test.ready) < test.workers:
+            return
+        try:
+            word = self._prepare(test)
+        except (OSError, ValueError) as problem:
+            test.problems.append(str(problem))
+            self._end_test(test)
+            return
+        for worker, client in enumerate(test.ready):
+            self._runner.send_message("regard.go", {**word, "worker": worker}, client_id=client)
 
     def _on_go(self, msg: Any, **_: Any) -> None:
         self._test.word = msg.data
@@ -260,7 +248,7 @@ class Director:
         code = 1 if test.problems else 0
         for problem in test.problems:
             log.error(problem)
-        if not test.problems and test.word and not self._options.no_report:
+        if test.directory is not None and not test.problems and not self._options.no_report:
             # Imported late: drawing takes memory and time that the load should not have had to share.
             from loadtest.results import conclude
 
@@ -270,35 +258,16 @@ class Director:
         if code:
             self._environment.process_exit_code = code
 
-    def _word(self, test: Test, *, worker: int, start: float) -> dict[str, Any]:
-        if worker == 0:
-            plan = self._plan(test.workers)
-            name = f"bench-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-            test.directory = Path(self._options.output or Path("reports", name)).resolve()
-            test.directory.mkdir(parents=True, exist_ok=True)
-            (test.directory / PLAN).write_text(plan.to_json(), encoding="utf-8")
-        plan_text = (test.directory / PLAN).read_text(encoding="utf-8")
-        return {"plan": plan_text, "directory": str(test.directory), "worker": worker, "start": start}
-
-    def _plan(self, workers: int) -> Plan:
-        options = self._options
-        if options.plan:
-            return plan_from_json(Path(options.plan).read_text(encoding="utf-8"))
-        return Plan(
-            address=self._address(),
-            loop=options.loop,
-            arrivals=options.arrivals,
-            rate=options.rate,
-            users=self._runner.target_user_count or 1,
-            warmup=options.warmup,
-            duration=options.duration,
-            deadline=options.deadline,
-            seed=options.seed,
-            workers=workers,
-            connections=options.connections,
-            classes=parse_classes(options.classes),
-            sentences=options.sentences,
-        )
+    def _prepare(self, test: Test) -> dict[str, Any]:
+        """Fix the plan, the folder and the start: what every worker must be told. Raises OSError or ValueError."""
+        users = self._runner.target_user_count or 1
+        plan = plan_of(self._options, address=self._address(), users=users, workers=test.workers).to_json()
+        name = f"bench-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+        directory = Path(self._options.output or Path("reports", name)).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / PLAN).write_text(plan, encoding="utf-8")
+        test.directory = directory
+        return {"plan": plan, "directory": str(directory), "start": time.time() + HEAD_START}
 
     def _address(self) -> str:
         if not self._environment.host:

@@ -78,10 +78,6 @@ class Plan:
             return constant(rate=self.rate, seconds=self.seconds, worker=worker, workers=self.workers)
         return poisson(rate=self.rate, seconds=self.seconds, seed=self.seed, worker=worker, workers=self.workers)
 
-    def users_of(self, worker: int) -> int:
-        """Calls that a worker of a closed loop keeps in flight."""
-        return len(range(worker, self.users, self.workers))
-
     def corpus(self) -> Corpus:
         """The payloads of the run."""
         return build_corpus(sentences=read_sentences(self.sentences), classes=self.classes, seed=self.seed)

@@ -117,7 +117,12 @@ def _freeze(server: Served, folder: Path) -> tuple[list[Trial], list[Finding]]:
     found = [percentile(trial.window.latency, 0.95) for trial in trials]
     honest, hiding = (p.value * 1e3 if p else 0.0 for p in found)
     got = f"p95 {honest:.0f} ms (a closed loop says {hiding:.1f} ms)"
-    return [trials[0]], [Finding("a freeze of 1 s shows in p95, open loop", "at least 300 ms", got, honest >= 300)]
+    answered, offered = completed_rate(trials[0].rows, *window_of(opened)), len(trials[0].window) / opened.duration
+    near = abs(answered - offered) <= 0.05 * offered
+    return [trials[0]], [
+        Finding("a freeze of 1 s shows in p95, open loop", "at least 300 ms", got, honest >= 300),
+        Finding("answers a second, in spite of it", f"{offered:.1f}, 5 % either way", f"{answered:.1f}", near),
+    ]
 
 
 def _head_of_line(server: Served, folder: Path) -> tuple[list[Trial], list[Finding]]:
@@ -132,16 +137,9 @@ def _head_of_line(server: Served, folder: Path) -> tuple[list[Trial], list[Findi
     fast = percentile(trial.window.select(trial.window.traffic == "fast").latency, 0.5)
     in_flight = mean_in_flight(slow, *window_of(plan))
     median = fast.value * 1e3 if fast else float("inf")
-    answered, offered = completed_rate(trial.rows, *window_of(plan)), len(trial.window) / plan.duration
     return [trial], [
         Finding("slow calls in flight meanwhile", "about 40", f"{in_flight:.0f}", 25 <= in_flight <= 55),
         Finding("a fast call does not wait for slow ones", "p50 below 20 ms", f"p50 {median:.1f} ms", median < 20),
-        Finding(
-            "answers per second are those offered",
-            f"{offered:.1f}/s, 25 % either way",
-            f"{answered:.1f}/s",
-            abs(answered - offered) <= 0.25 * offered,
-        ),
     ]
 
 

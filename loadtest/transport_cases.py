@@ -113,7 +113,7 @@ def load_generator(server: CaseServer) -> list[Outcome]:
 
 
 def _heavy(server: CaseServer) -> list[str]:
-    return [SENTENCE] * min(32, server.limits.max_texts)
+    return [SENTENCE] * min(16, server.limits.max_texts)
 
 
 def _varint(value: int) -> bytes:

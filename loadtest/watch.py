@@ -34,7 +34,7 @@ def watched(load: Load, gauges: Gauges, *, status: bool) -> Generator[None]:
     def sample_process() -> None:
         while not over.is_set():
             recorder, now = load.recorder, load.now()
-            gauges.sample(Sample(now, time.process_time_ns(), recorder.in_flight))
+            gauges.sample(Sample(now, time.process_time_ns()))
             if status:
                 counts = {"sent": recorder.sent, "in_flight": recorder.in_flight, "failed": recorder.failed}
                 sys.stdout.write(json.dumps({"regard": {"worker": load.worker, "seconds": now / 1e9, **counts}}) + "\n")

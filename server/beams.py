@@ -78,9 +78,8 @@ class BeamSearch:
         """
         table, beams, slots = self._table, group.beams, group.slots
         totals = table.total[slots]
+        # A dead hypothesis may have no row; -1 reads that of another, which its total of -inf makes void.
         rows = row_of_slot[slots]
-        # A dead hypothesis may have no row; it continues nothing, so any row of its beam will do.
-        rows = np.where(totals > -np.inf, rows, rows[:, :1])
         candidates = self._top.candidates(scores, rows, totals, 2 * beams)
         self._revive(group, candidates, totals)
         survivors = divide(candidates, beams=beams, end=self._end)

@@ -97,7 +97,6 @@ def write_score(
     target: EncodedTarget,
     result: DecodeResult,
     *,
-    bundle: LoadedBundle,
     attention: AttentionChoice | None,
 ) -> translation_pb2.ScoreResult:
     """Write the score of one given target.

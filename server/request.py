@@ -70,7 +70,7 @@ class DecodeRequest:
         source: ids [source], end of sentence last; never empty.
         search: how to search. Ignored but for `length_penalty` when `forced_target` is given.
         forced_target: ids [target] without end of sentence, to be scored instead of searched; may be empty.
-        keep_attention: whether `Hypothesis.attention` holds every layer and head; `Hypothesis.alignment` is always there.
+        keep_attention: whether `Hypothesis.attention` holds every layer and head, or is None.
         context: who asks.
     """
 

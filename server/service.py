@@ -150,7 +150,7 @@ class TranslationService:
                     response.results.append(translation_pb2.ScoreResult(error=error))
                     continue
                 (source, target), (result,) = answer
-                response.results.append(write_score(source, target, result, bundle=bundle, attention=order.attention))
+                response.results.append(write_score(source, target, result, attention=order.attention))
             return response
 
         return Draft(write=write, small=_is_small(call, answers, order.attention))

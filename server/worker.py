@@ -98,12 +98,6 @@ class Worker:
             self._answer(entry, now)
         return True
 
-    def abandon(self, outcome: Callable[[], RegardError]) -> None:
-        """Answer every segment with an error of its own, and forget all rows."""
-        self._pools.clear()
-        for job in list(self._held):
-            self._finish(job, outcome())
-
     def fail(self, jobs: Sequence[Job]) -> None:
         """Answer all its segments and these with a fault, for the exception being handled, and forget all rows."""
         self._pools.clear()

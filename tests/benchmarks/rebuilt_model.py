@@ -55,11 +55,12 @@ def rebuild(bundle: Path) -> Rnn:
 
 
 def _constants(path: Path) -> dict[str, torch.Tensor]:
+    graph = onnx.ModelProto.FromString(path.read_bytes()).graph
     return {
-        tensor.name.removesuffix(".float16").removeprefix("model."): torch.from_numpy(
-            np.array(numpy_helper.to_array(tensor), dtype=np.float32)
+        tensor.name.removesuffix(".float16").removeprefix("model."): torch.tensor(
+            numpy_helper.to_array(tensor).astype(np.float32)
         )
-        for tensor in onnx.load(path).graph.initializer
+        for tensor in graph.initializer
     }
 
 

@@ -90,7 +90,7 @@ def torch_greedy(model: Rnn, batches: Sequence[Sequence[DecodeRequest]]) -> int:
             length = torch.tensor([len(request.source) for request in batch])
             source = torch.zeros(len(batch), int(length.max()), dtype=torch.int64)
             for row, request in enumerate(batch):
-                source[row, : len(request.source)] = torch.from_numpy(request.source)
+                source[row, : len(request.source)] = torch.tensor(request.source)
             limit = torch.tensor([request.search.max_length for request in batch])
             memory, state = model.encode(source, length)
             token = torch.full((len(batch),), 2)
@@ -205,20 +205,20 @@ def main() -> int:
     sentences = (ROOT / "loadtest/sentences.txt").read_text().splitlines() * options.copies
     order = np.random.default_rng(0).permutation(len(sentences))
     sentences = [sentences[index] for index in order]
-    figures: dict[str, object] = {"date": datetime.now(UTC).date().isoformat(), "rows": ROWS, "threads": 1}
-    for profile in ("cpu", "portable"):
-        figures[profile] = engine_against_torch(options.bundle, sentences, options.rounds, profile)
+    figures = {
+        profile: engine_against_torch(options.bundle, sentences, options.rounds, profile)
+        for profile in ("cpu", "portable")
+    }
     figures["server"] = server_start_and_memory(options.bundle.parents[1], sentences)
-    print(json.dumps(figures, indent=2) if options.json else _table(figures))
+    date = datetime.now(UTC).date().isoformat()
+    if options.json:
+        print(json.dumps({"date": date, "rows": ROWS, "threads": 1, **figures}, indent=2))
+    else:
+        print(f"{ROWS} rows, 1 thread, attention kept, {date}")
+        for name, found in figures.items():
+            for what, value in found.items():
+                print(f"{name:9} {what:34} {value:9.2f}")
     return 0
-
-
-def _table(figures: dict[str, object]) -> str:
-    lines = [f"{figures['rows']} rows, {figures['threads']} thread, attention kept, {figures['date']}"]
-    for name, found in figures.items():
-        if isinstance(found, dict):
-            lines += [f"{name:9} {what:34} {value:9.2f}" for what, value in found.items()]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

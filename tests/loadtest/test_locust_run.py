@@ -1,16 +1,19 @@
 """A real, short load by Locust: it sends what was planned, records all of it, and leaves nothing running."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from loadtest import connection
 from loadtest.connection import Connection, UnreachableError
 from loadtest.corpus import TrafficClass
 from loadtest.generate import Status, generate
 from loadtest.plan import Plan
-from loadtest.processes import Served
+from loadtest.processes import Served, child_environment
 from loadtest.run import run
 from loadtest.run_directory import ENVIRONMENT, GENERATOR, PLAN, RECORDS, REPORT, SUMMARY, VERDICT
 
@@ -43,6 +46,18 @@ def test_an_interrupted_load_leaves_no_process(toy_server: Served, tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         generate(Plan(address=toy_server.address, duration=60), tmp_path, on_status=interrupt)
     assert not load_processes()
+
+
+def test_bare_locust_over_two_processes_leaves_one_whole_report(toy_server: Served, tmp_path: Path) -> None:
+    file = Path(connection.__file__).with_name("locustfile.py")
+    options = f"--headless --only-summary -u 2 -r 2 --processes 2 -t 2s --warmup 0.5 --rate 40 --output {tmp_path}"
+    command = [sys.executable, "-m", "locust", "-f", str(file), "--host", toy_server.address, *options.split()]
+    # Whether the figures may be believed depends on who else uses this machine; that they are all there does not.
+    subprocess.run(command, env=child_environment(), capture_output=True, timeout=60, check=False)
+    counts = json.loads((tmp_path / SUMMARY).read_text())["counts"]
+    assert counts["planned"] == counts["recorded"] == counts["by_code"]["OK"] > 30
+    assert len(json.loads((tmp_path / GENERATOR).read_text())) == 2
+    assert (tmp_path / REPORT).is_file()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

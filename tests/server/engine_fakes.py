@@ -32,14 +32,20 @@ Look = Callable[[Prefix, Prefix], NDArray[np.float32]]
 _LONGEST = 64
 
 
-def hashed_scores(*, seed: int = 0, vocabulary: int = 12, ending: float = 0.25) -> Score:
-    """Make log-probabilities that look random but are not; `ending` is how fast the end of sentence becomes likely."""
+def hashed_scores(*, seed: int = 0, vocabulary: int = 12, ending: float = 0.25, impossible: float = 0.0) -> Score:
+    """Make log-probabilities that look random but are not.
+
+    Args:
+        ending: how fast the end of sentence becomes likely.
+        impossible: share of the words that cannot follow.
+    """
 
     @functools.cache
     def score(source: Prefix, prefix: Prefix) -> NDArray[np.float32]:
         random = np.random.default_rng([seed, *source, 1_000_000, *prefix])
         logits = random.normal(scale=2.0, size=vocabulary)
         logits[END] += ending * len(prefix) - 2.0
+        logits[4:][random.random(vocabulary - 4) < impossible] = -np.inf
         return (logits - np.log(np.exp(logits).sum())).astype(np.float32)
 
     return score

@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from server.request import DecodeRequest, FinishReason
 from tests.server.engine_fakes import END, NEVER, Look, Prefix, Score
 
+# What an impossible token of a given target costs.
+FLOOR = -1e4
+ORDINARY = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
@@ -38,8 +42,8 @@ def make(
     score: Score, source: Prefix, tokens: Prefix, *, ended: bool, penalty: float, forced: bool = False
 ) -> Expected:
     """Return a target with its score, computed from the model alone."""
-    values = [float(score(source, tokens[:step])[token]) for step, token in enumerate(tokens)]
-    end = float(score(source, tokens)[END]) if ended else 0.0
+    values = [max(float(score(source, tokens[:step])[token]), FLOOR) for step, token in enumerate(tokens)]
+    end = max(float(score(source, tokens)[END]), FLOOR) if ended else 0.0
     count = max(len(tokens) + ended, 1)
     reason = FinishReason.FORCED if forced else FinishReason.END if ended else FinishReason.LENGTH
     return Expected(
@@ -67,6 +71,9 @@ def search(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected
             for total, prefix in live
             for token, value in allowed(score, source, prefix, minimum=options.min_length).items()
         ]
+        if not grown and not finished:
+            # Nothing may follow: the first ordinary token does, at a price.
+            grown = [(live[0][0] + FLOOR, (*live[0][1], ORDINARY))]
         grown.sort(key=lambda entry: -entry[0])
         grown = grown[: 2 * beams]
         penalty = options.length_penalty

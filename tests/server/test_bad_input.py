@@ -91,7 +91,7 @@ def test_the_bound_of_a_sentence_is_exact_and_told_in_tokens(words: int) -> None
             if words <= 255:
                 assert len((await call).results[0].segments[0].source_tokens) == words + 1
             else:
-                with pytest.raises(grpc.aio.AioRpcError, match="256 tokens, and the limit is 255") as caught:
+                with pytest.raises(grpc.aio.AioRpcError, match="257 tokens, and the limit is 256") as caught:
                     await call
                 assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             await is_well(served)

@@ -73,7 +73,7 @@ def ask(
     """Code, message, trailers, reply of one call."""
 
     async def run() -> tuple[grpc.StatusCode, str, dict[str, str | bytes], bytes]:
-        async with serving(answer, settings) as (method, _):
+        async with asyncio.timeout(20), serving(answer, settings) as (method, _):
             call = method(raw, timeout=timeout, metadata=metadata)
             try:
                 body = await call

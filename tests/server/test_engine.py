@@ -254,6 +254,25 @@ def test_cancelling_frees_the_rows_before_the_next_step() -> None:
         other.results()
 
 
+def test_cancelling_or_a_deadline_during_the_encoding_comes_before_the_next_step() -> None:
+    clock = Clock()
+    decoder = endless()
+    with running(decoder, clock=clock, workers=1) as engine:
+        given_up = Call([request([6, END])])
+
+        def meanwhile(sources: list[Prefix]) -> None:
+            if (5, END) in sources:
+                clock.now = 1.0
+                cancel(engine, given_up)
+
+        decoder.before_encode = meanwhile
+        given_up.ticket = engine.submit(KEY, given_up.requests, given_up.done)
+        late = submit(engine, request([5, END], deadline=1.0))
+        assert isinstance(late.wait()[0], DeadlinePassed)
+        assert isinstance(given_up.wait()[0], CallCancelled)
+    assert all((5, END) not in sources for sources in decoder.steps)
+
+
 def test_cancelling_twice_or_after_the_answer_does_nothing() -> None:
     with running(endless()) as engine:
         call = submit(engine, request([4, END]))
@@ -456,7 +475,9 @@ def test_an_unknown_model_and_an_engine_that_does_not_run_take_nothing() -> None
     engine.start()
     with pytest.raises(NotServing):
         submit(engine, request([4, END]), key=ModelKey("other", "1"))
+    began = time.monotonic()
     engine.stop(SECONDS)
+    assert time.monotonic() - began < SECONDS / 2
     with pytest.raises(NotServing):
         submit(engine, request([4, END]))
 
@@ -490,14 +511,14 @@ def test_what_is_left_after_the_grace_is_given_up_with_a_clear_answer() -> None:
     decoder = endless()
     decoder.before_step = gate
     with running(decoder, workers=1, rows=2, widest_beam=2) as engine:
-        call = submit(engine, *(request([one, END]) for one in range(4, 8)))
+        call = submit(engine, *(request([one, END], max_length=1) for one in range(4, 8)))
         gate.wait()
         stopping = threading.Thread(target=engine.stop, args=(0.0,))
         stopping.start()
-        time.sleep(0.05)
-        gate.let_one()
         assert all(isinstance(outcome, NotServing) for outcome in call.wait())
+        gate.let_one()
         stopping.join()
+        assert [len(outcomes) for outcomes in call.outcomes] == [1] * 4
 
 
 def test_a_worker_stuck_in_a_step_makes_the_engine_not_alive() -> None:
@@ -595,6 +616,15 @@ def test_the_buffers_of_pools_that_are_not_used_are_given_back() -> None:
         assert len(worker.free()[1]) <= 4
         assert pool in worker.free()[1]
     assert [type(outcome) for outcome in outcomes] == [DecodeResult] * 11
+
+
+def test_pools_that_are_used_keep_their_buffers_however_many_they_are() -> None:
+    decoder = endless()
+    decoder.max_source_tokens = 256
+    decoder.__post_init__()
+    with running(decoder, workers=1, encode_cells=10_000) as engine:
+        lengths = (10, 20, 40, 60, 90, 120, 180, 250)
+        submit(engine, *(request([4] * length + [END]) for length in lengths)).results()
 
 
 def test_higher_priorities_are_decoded_first() -> None:

@@ -191,7 +191,7 @@ def test_reflection_lists_the_services_unless_it_is_off() -> None:
     asyncio.run(run())
 
 
-def test_pings_every_second_do_not_cost_the_connection() -> None:
+def test_frequent_pings_do_not_cost_the_connection() -> None:
     barrier = Barrier()
 
     async def run() -> None:
@@ -202,9 +202,26 @@ def test_pings_every_second_do_not_cost_the_connection() -> None:
                 stub = translation_pb2_grpc.TranslationServiceStub(channel)
                 call = stub.Translate(translation_pb2.TranslateRequest(texts=["echo1"]), timeout=20)
                 waiting = asyncio.ensure_future(call)
-                await asyncio.sleep(4.5)
+                await asyncio.sleep(5.6)  # By default gRPC has had enough after 5 s.
                 barrier.lifted.set()
                 assert (await waiting).results[0].text
+
+    asyncio.run(run())
+
+
+def test_connections_are_closed_at_their_age_without_cutting_a_call() -> None:
+    barrier = Barrier()
+
+    async def run() -> None:
+        async with serving(fake_model(before_step=barrier), max_connection_age=0.2) as served:
+            barrier.arm()
+            running = asyncio.ensure_future(served.translate("echo1"))
+            await asyncio.sleep(0.5)
+            barrier.lifted.set()
+            assert (await running).results[0].text
+            # An old connection that carries nothing is gone.
+            await eventually(lambda: served.channel.get_state() is grpc.ChannelConnectivity.IDLE)
+            assert (await served.translate("echo1")).results[0].text
 
     asyncio.run(run())
 

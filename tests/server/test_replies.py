@@ -291,7 +291,7 @@ def test_a_score_is_about_the_given_target(bundle: LoadedBundle, pipeline: TextP
     (segment,) = pipeline.prepare("a b", split=False)
     target = pipeline.encode_target(" echo  echo ")
     scored = result(segment, target.ids.tolist(), finish_reason=FinishReason.FORCED)
-    reply = write_score(segment, target, scored, bundle=bundle, attention=ALIGNMENTS)
+    reply = write_score(segment, target, scored, attention=ALIGNMENTS)
     hypothesis = reply.segment.hypotheses[0]
 
     assert hypothesis.text == " echo  echo "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -60,6 +61,26 @@ def test_no_text_and_blank_texts_are_fine_and_never_reach_the_model(texts: list[
             assert [bool(result.text) for result in response.results] == ["echo1" in text for text in texts]
             assert not any(result.HasField("error") for result in response.results)
             assert len(model.encoded) - warm_up == texts.count("echo1")
+
+    asyncio.run(run())
+
+
+def test_sentences_of_which_the_vocabulary_knows_nothing_never_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = TextPipeline.prepare
+
+    def know_only_echo1(self: TextPipeline, text: str, **options: Any) -> tuple[SourceSegment, ...]:
+        return tuple(replace(segment, known=5 in segment.ids) for segment in prepare(self, text, **options))
+
+    model = fake_model()
+
+    async def run() -> None:
+        async with serving(model) as served:
+            monkeypatch.setattr(TextPipeline, "prepare", know_only_echo1)
+            model.encoded.clear()
+            mixed, unknown = (await served.translate("echo2. echo1. echo3.", "echo4")).results
+            assert [len(segment.hypotheses[0].tokens) > 0 for segment in mixed.segments] == [False, True, False]
+            assert unknown.text == ""
+            assert sum(len(sources) for _, sources in model.encoded) == 1
 
     asyncio.run(run())
 
