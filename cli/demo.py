@@ -25,7 +25,7 @@ EXTRA = "serve,pictures,loadtest"
 _SENTENCES = (
     "We are eating bread.",
     "The agreement was signed in August 1992 in Madrid.",
-    "She has been living in this house for ten years.",
+    "Where did you buy that red car?",
     "I don't know why he didn't come yesterday.",
     "It is raining. Don't forget to take an umbrella with you.",
 )
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             say(f"A server at {server.address}, ready after {time.monotonic() - start:.1f} s, holds")
             for model in client.models():
                 say(f"  {model.name} {model.version}: {model.description}")
-            translations = client.translate(_SENTENCES, attention="word")
+            translations = client.translate(_SENTENCES, attention="word", beam_size=5)
             _tell(_SENTENCES, translations)
             written = _draw(client, translations, args.out)
             written += _load_test(server.address, args.out)

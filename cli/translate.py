@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
@@ -84,7 +84,7 @@ class _Translation:
     def __init__(self, args: argparse.Namespace, client: Client) -> None:
         self.args = args
         self.client = client
-        self.pictured_lines = len(args.texts) or _PICTURED_LINES
+        self.pictured_lines = 0 if args.attention is None else len(args.texts) or _PICTURED_LINES
         self.pictured: list[Translation] = []
         self.done = 0
         self.failed = False
@@ -100,8 +100,9 @@ class _Translation:
         from client import RegardCallError
         from client.pipeline import in_order
 
+        batches = _cut_after(self._batches(), self.pictured_lines)
         try:
-            with closing(in_order(self._batches(), self._translate, in_flight=_IN_FLIGHT)) as results:
+            with closing(in_order(batches, self._translate, in_flight=_IN_FLIGHT)) as results:
                 for batch, replies in results:
                     for line, reply in zip(batch, replies, strict=True):
                         self._take(line, reply)
@@ -139,7 +140,6 @@ class _Translation:
         return self.client.send_translate(request, timeout=self.args.timeout)
 
     def _options(self, first_line: int) -> TranslateOptions:
-        pictured = self.args.attention is not None and first_line <= self.pictured_lines
         return {
             "model": self.args.model,
             "version": self.args.version,
@@ -147,7 +147,7 @@ class _Translation:
             "beam_size": self.args.beam,
             "n_best": self.args.n_best,
             "length_penalty": self.args.length_penalty,
-            "attention": "word" if pictured else None,
+            "attention": "word" if first_line <= self.pictured_lines else None,
         }
 
     def _take(self, line: Line, reply: TranslateResponse) -> None:
@@ -162,6 +162,13 @@ class _Translation:
         if line.number <= self.pictured_lines:
             self.pictured.append(answer)
         self.output.write(line.number, answer, reply)
+
+
+def _cut_after(batches: Iterable[list[Line]], last: int) -> Iterator[list[Line]]:
+    """Yield the batches, but the lines up to a number and those after it never in the same one."""
+    for batch in batches:
+        before = [line for line in batch if line.number <= last]
+        yield from (part for part in (before, batch[len(before) :]) if part)
 
 
 def _count(text: str) -> int:

@@ -11,15 +11,10 @@ EXTRA = "export"
 
 _MODULE = "export.verify"
 
-_EPILOG = """\
-examples:
-  regard verify models/en-es-rnn/1
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options to its parser."""
-    mount(_MODULE, parser, epilog=_EPILOG)
+    mount(_MODULE, parser)
 
 
 def run(args: argparse.Namespace) -> int:

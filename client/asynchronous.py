@@ -18,16 +18,13 @@ from grpc import aio
 from client import health, replies
 from client.channel import DEFAULT_ADDRESS, check_address, open_async_channel
 from client.errors import NotServing, RegardCallError, WrongServer
-from client.requests import ScoreOptions, TranslateOptions, score_request, translate_request
+from client.requests import DEFAULT_TIMEOUT, ScoreOptions, TranslateOptions, score_request, translate_request
 from client.results import Model, ModelDetails, Score, Translation
 from client.status import call_error
 from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
-
-DEFAULT_TIMEOUT = 60.0
-_POLL_SECONDS = 0.05
 
 
 class AsyncClient:
@@ -98,9 +95,9 @@ class AsyncClient:
                 raise  # it will not learn to answer
             except RegardCallError as error:
                 failure = error
-            if time.monotonic() + _POLL_SECONDS > deadline:
+            if time.monotonic() + health.POLL_SECONDS > deadline:
                 raise failure
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(health.POLL_SECONDS)
 
     async def _call(
         self, method: aio.UnaryUnaryMultiCallable[_Request, _Response], request: _Request, timeout: float

@@ -8,6 +8,9 @@ CHECK_METHOD = "/grpc.health.v1.Health/Check"
 # HealthCheckRequest with its only field, the service, empty: the server as a whole.
 WHOLE_SERVER = b""
 
+# Between one question and the next while a server starts.
+POLL_SECONDS = 0.05
+
 # HealthCheckResponse: field 1, a number, and ServingStatus.SERVING.
 _SERVING = b"\x08\x01"
 

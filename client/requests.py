@@ -15,6 +15,8 @@ from regard.v1 import attention_pb2, translation_pb2
 Reduction = Literal["alignment", "mean", "none"]
 Encoding = Literal["float32", "float16", "uint8"]
 
+DEFAULT_TIMEOUT = 60.0  # seconds that a call may take, retries included
+
 _GRANULARITIES: dict[str, attention_pb2.AttentionGranularity.ValueType] = {
     "subword": attention_pb2.ATTENTION_GRANULARITY_SUBWORD,
     "word": attention_pb2.ATTENTION_GRANULARITY_WORD,

@@ -55,8 +55,8 @@ def call_error(error: grpc.RpcError, address: str, timeout: float | None) -> Reg
     # A server that is up says when to come back; a channel that reached nobody cannot.
     if cls is NotServing and retry_after is None:
         cls = CannotConnect
-    # gRPC itself has one status for a full queue and for a message that no waiting will make smaller.
-    if cls is ServerBusy and "message larger than max" in details:
+    # There is one status for a full queue and for a message that no waiting will make smaller.
+    if cls is ServerBusy and retry_after is None:
         cls = MessageTooLarge
     return cls(
         _message(cls, code, details, address, timeout, retry_after, violations),

@@ -15,16 +15,13 @@ import grpc
 from client import health, replies
 from client.channel import DEFAULT_ADDRESS, open_channel
 from client.errors import NotServing, RegardCallError, WrongServer
-from client.requests import ScoreOptions, TranslateOptions, score_request, translate_request
+from client.requests import DEFAULT_TIMEOUT, ScoreOptions, TranslateOptions, score_request, translate_request
 from client.results import Model, ModelDetails, Score, Translation
 from client.status import call_error
 from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
-
-DEFAULT_TIMEOUT = 60.0
-_POLL_SECONDS = 0.05
 
 
 class Client:
@@ -125,9 +122,9 @@ class Client:
                 raise  # it will not learn to answer
             except RegardCallError as error:
                 failure = error
-            if time.monotonic() + _POLL_SECONDS > deadline:
+            if time.monotonic() + health.POLL_SECONDS > deadline:
                 raise failure
-            time.sleep(_POLL_SECONDS)
+            time.sleep(health.POLL_SECONDS)
 
     def _call(
         self, method: grpc.UnaryUnaryMultiCallable[_Request, _Response], request: _Request, timeout: float

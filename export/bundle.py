@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,9 @@ TOKENIZER = "tokenizer.json"
 LARGEST_BYTES = 25 * 1000 * 1000
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_VERSION = re.compile(r"[1-9][0-9]*")
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+LONGEST_NAME = 64
 
 
 class Bundle(NamedTuple):
@@ -42,10 +44,10 @@ class Bundle(NamedTuple):
 def name_and_version(target: Path) -> tuple[str, str]:
     """Return what NAME/VERSION at the end of a path says. Raises BundleError if it says nothing usable."""
     name, version = target.absolute().parts[-2:]
-    if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME or not _VERSION.fullmatch(version):
         raise BundleError(
-            f"{target} does not end in NAME/VERSION: a name of small letters, digits and single hyphens, "
-            f"and a version that is a positive integer, for example models/en-es-rnn/1."
+            f"{target} does not end in NAME/VERSION: a name of at most {LONGEST_NAME} small letters, digits and single "
+            f"hyphens, and a version that is a positive integer of at most 9 digits, for example models/en-es-rnn/1."
         )
     return name, version
 
@@ -125,7 +127,7 @@ def canonical_json(manifest: bundle_pb2.Bundle) -> str:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read a bundle and check every file against its digest.
+    """Read a bundle and check that its files, each as its digest says, and no others are there.
 
     Raises BundleError that names the file and what is wrong with it.
     """
@@ -142,8 +144,10 @@ def read_bundle(folder: Path) -> Bundle:
         )
     files: dict[str, bytes] = {}
     for entry in manifest.files:
-        if Path(entry.path).name != entry.path:
+        if not _FILE_NAME.fullmatch(entry.path) or entry.path == MANIFEST:
             raise BundleError(f"{path} names {entry.path!r}, but files of a bundle lie beside its manifest.")
+        if (folder / entry.path).resolve().parent != folder.resolve():
+            raise BundleError(f"{folder / entry.path} is a link that leaves the bundle.")
         try:
             data = (folder / entry.path).read_bytes()
         except OSError as error:
@@ -159,7 +163,17 @@ def read_bundle(folder: Path) -> Bundle:
             )
         if entry.path != CARD:
             files[entry.path] = data
+    _check_names(folder, [entry.path for entry in manifest.files])
     return Bundle(manifest, files)
+
+
+def _check_names(folder: Path, listed: Sequence[str]) -> None:
+    if len(set(listed)) < len(listed):
+        raise BundleError(f"{folder / MANIFEST} lists a file twice.")
+    for path in sorted(folder.iterdir()):
+        # A graph could take its weights from such a file, and no digest would cover them.
+        if path.name not in listed and path.name != MANIFEST:
+            raise BundleError(f"{path} is not among the files that the manifest lists; remove it.")
 
 
 def _write_durably(path: Path, data: bytes) -> None:

@@ -20,6 +20,7 @@ from export.bundle import name_and_version, read_bundle
 from export.checks import PLAIN, check_graph
 from export.errors import BundleError, ExportError
 from export.greedy import random_sources
+from export.manifest import check_attention, check_attention_ports, check_limits
 from export.parity import Grid, measure
 from export.ports import GraphPorts, ModelPorts, Port, Role
 from export.quantize import CONTRIB
@@ -36,11 +37,14 @@ def verify(folder: Path, say: Say) -> None:
     if (manifest.name, manifest.version) != name_and_version(folder):
         raise BundleError(f"{folder} holds {manifest.name}/{manifest.version}, another bundle than its path says.")
     say(f"files: {len(manifest.files)}, each as the manifest vouches for")
+    check_limits(manifest.limits)
+    check_attention(manifest.attention)
     check_tokenizer(manifest, bundle.files)
     say(f"tokenizer: {manifest.tokenizer.vocabulary_size} entries, special ones where they should be")
     machines: dict[str, tuple[OnnxMachine, ModelPorts]] = {}
     for profile in manifest.profiles:
         machines[profile.name] = _open(profile, bundle.files, manifest.tokenizer.vocabulary_size)
+        check_attention_ports(manifest.attention, machines[profile.name][1])
         say(f"profile {profile.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
     if manifest.default_profile not in machines:
         raise BundleError(f"The default profile {manifest.default_profile!r} is not among {sorted(machines)}.")
@@ -138,11 +142,15 @@ def _compare(manifest: bundle_pb2.Bundle, machines: Mapping[str, tuple[OnnxMachi
 _DESCRIPTION = """\
 Verify a bundle without what trained it.
 
-Every file must be the one that bundle.json vouches for; the graphs must have the promised ports, opset and IR, and
-open in the ONNX Runtime that is installed; the tokenizer must fit the model; all profiles must compute the same, within
-what they promise, over sizes and padding, without NaN, and with attention that is exactly 0 on padding.
+Every file must be the one that bundle.json vouches for, with no other beside it; limits and alignment heads must be
+there and within what can be served; the graphs must have the promised ports, opset and IR, and open in the ONNX Runtime
+that is installed; the tokenizer must fit the model; all profiles must compute the same, within what they promise, over
+sizes and padding, without NaN, and with attention that is exactly 0 on padding.
 """
 _EPILOG = """\
+example:
+  python -m export.verify models/en-es-rnn/1
+
 exit code: 0 if everything holds, 1 if something does not; what, and in which file, is on stderr.
 """
 

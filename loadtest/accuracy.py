@@ -18,6 +18,8 @@ from loadtest.quality import Result, Search, measure
 from loadtest.test_sets import TestSet, read_alignments, read_parallel, read_tatoeba
 from loadtest.text_table import text_table
 
+_LINKS_ALONE = "; alignments of source<TAB>target<TAB>links need neither, lines of links alone need both"
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options of the command."""
@@ -39,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--alignments",
         type=Path,
         metavar="FILE",
-        help="gold links i-j (sure) or i?j (possible): source<TAB>target<TAB>links, or links alone beside --source",
+        help="gold links i-j (sure) or i?j (possible): source<TAB>target<TAB>links, or links alone beside --reference",
     )
     what.add_argument("--limit", type=int, metavar="N", help="the first N texts and pairs only")
     whom = parser.add_argument_group("the model")
@@ -98,8 +100,9 @@ def as_text(result: Result) -> str:
 def _wrong(arguments: Namespace) -> str:
     if arguments.source and arguments.tatoeba:
         return "name either --source or --tatoeba"
-    if arguments.source and not arguments.reference and not arguments.alignments:
-        return "--source needs --reference"
+    if arguments.source and not arguments.reference:
+        also = "" if not arguments.alignments else _LINKS_ALONE
+        return f"--source needs --reference{also}"
     if arguments.reference and not arguments.source:
         return "--reference needs --source"
     if not arguments.source and not arguments.tatoeba and not arguments.alignments:

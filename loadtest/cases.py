@@ -1,6 +1,6 @@
 """`regard bench cases`: the ways in which translators are known to fail, tried on a running server.
 
-It does not know the cases themselves; it tries them one by one, sees that the server goes on, and prints the table.
+It does not know the cases themselves; it tries them one by one, sees that the server goes on, and prints outcomes.
 """
 
 import json
@@ -40,10 +40,11 @@ from loadtest.text_cases import (
     sentences,
     too_long,
 )
-from loadtest.text_table import text_table
+from loadtest.text_table import table_head, table_row
 from loadtest.transport_cases import deadlines, health_under_load, large_messages, load_generator
 
 Try = Callable[[CaseServer], list[Outcome]]
+Take = Callable[[Sequence[Outcome]], None]
 
 CASES: dict[str, Try] = {
     "T01": empty_text,
@@ -85,8 +86,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--cases",
         type=Path,
         metavar="DIR",
-        default=Path(os.environ.get("REGARD_CASES", "../shared/cases")),
-        help="folder with inputs/ (REGARD_CASES, or ../shared/cases)",
+        default=os.environ.get("REGARD_CASES") or None,
+        help="folder with inputs/; without this that of REGARD_CASES",
     )
     parser.add_argument("--only", metavar="CASE", action="append", default=[], help="this case; may be repeated")
     parser.add_argument(
@@ -95,23 +96,33 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--models", type=Path, metavar="DIR", action="append", default=[], help="of the private server")
     parser.add_argument("--profile", default="", help="graphs that the private server runs: portable, cpu, cuda")
     parser.add_argument("--no-tests", action="store_true", help="do not run the tests that hold the other cases")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON, when all is tried")
 
 
 def command(arguments: Namespace) -> int:
     """Try the cases; 1 if any outcome is not as expected or the server is gone, 2 for wrong options."""
-    inputs = arguments.cases / "inputs" if (arguments.cases / "inputs").is_dir() else arguments.cases
     known = dict.fromkeys((*CASES, *TESTED))
     chosen = arguments.only or list(known)
     if unknown := [case for case in chosen if case not in known]:
         sys.stderr.write(f"regard bench cases: no case {', '.join(unknown)}; there are {', '.join(known)}\n")
         return 2
+    if arguments.cases is None:
+        sys.stderr.write("regard bench cases: name the folder of the input files by --cases or REGARD_CASES\n")
+        return 2
+    inputs = arguments.cases / "inputs" if (arguments.cases / "inputs").is_dir() else arguments.cases
     if not (inputs / "T01_empty.txt").is_file():
         missing = "its input files come with the list of cases; name their folder by --cases or REGARD_CASES"
         sys.stderr.write(f"regard bench cases: {inputs} holds no T01_empty.txt: {missing}\n")
         return 1
+    outcomes: list[Outcome] = []
+    show = _discard if arguments.json else _table()
+
+    def take(found: Sequence[Outcome]) -> None:
+        outcomes.extend(found)
+        show(found)
+
     try:
-        outcomes = try_cases(arguments, inputs, [case for case in CASES if case in chosen])
+        try_cases(arguments, inputs, [case for case in CASES if case in chosen], take)
     except StartError as problem:
         sys.stderr.write(f"regard bench cases: {problem}\n")
         return 1
@@ -119,46 +130,59 @@ def command(arguments: Namespace) -> int:
         sys.stderr.write(f"regard bench cases: {': '.join(status_of(error))}\n")
         return 1
     if tested := [case for case in TESTED if case in chosen]:
-        outcomes += run_tests(tested, run=not arguments.no_tests)
-    outcomes.sort(key=lambda outcome: list(known).index(outcome.case))
+        take(run_tests(tested, run=not arguments.no_tests))
     if arguments.json:
+        outcomes.sort(key=lambda outcome: list(known).index(outcome.case))
         sys.stdout.write(json.dumps([outcome._asdict() for outcome in outcomes], indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(as_text(outcomes))
+        sys.stdout.write(_counts(outcomes))
     return 1 if any(outcome.ok is False for outcome in outcomes) else 0
 
 
-def try_cases(arguments: Namespace, inputs: Path, cases: Sequence[str]) -> list[Outcome]:
-    """Try cases on one server, which must answer after each as before."""
-    outcomes: list[Outcome] = []
+def try_cases(arguments: Namespace, inputs: Path, cases: Sequence[str], take: Take) -> None:
+    """Try cases on one server, which must answer after each as before; hand over what comes of each at once."""
     if not cases:
-        return outcomes
-    progress = Progress("cases", len(cases))
+        return
+    progress = Progress("cases", len(cases), shown=not sys.stdout.isatty())
     with _server(arguments, inputs) as server:
         for number, case in enumerate(cases):
             progress.show(number, case)
-            outcomes += CASES[case](server)
+            take(CASES[case](server))
             after = server.translate("Hello.")
             if after.code != "OK":
-                outcomes.append(Outcome(case, "an ordinary call afterwards", "OK", after.short, False))
+                take([Outcome(case, "an ordinary call afterwards", "OK", after.short, False)])
                 if after.code == "UNAVAILABLE":
                     break
         progress.show(len(cases))
     progress.close()
-    return outcomes
 
 
-def as_text(outcomes: Sequence[Outcome]) -> str:
-    """The table, and a line that counts."""
+def _table() -> Take:
+    """Begin a table on stdout; what is returned adds rows, each readable before the next case is tried."""
     marks = {True: "ok", False: "MISMATCH", None: "not run"}
-    rows = [(o.case, o.tried, o.expected, _printable(o.got), marks[o.ok]) for o in outcomes]
+    # Three columns of text share what the other two leave.
+    wide = max((get_terminal_size((160, 24)).columns - 24) // 3, 20)
+    widths = (4, wide, wide, wide, max(map(len, marks.values())))
+    sys.stdout.write(table_head(("case", "tried", "expected", "got", ""), widths))
+    sys.stdout.flush()
+
+    def add(found: Sequence[Outcome]) -> None:
+        for o in found:
+            sys.stdout.write(table_row((o.case, o.tried, o.expected, _printable(o.got), marks[o.ok]), widths))
+        sys.stdout.flush()
+
+    return add
+
+
+def _discard(_: Sequence[Outcome]) -> None:
+    return
+
+
+def _counts(outcomes: Sequence[Outcome]) -> str:
     bad = sum(outcome.ok is False for outcome in outcomes)
     skipped = sum(outcome.ok is None for outcome in outcomes)
     cases = len({outcome.case for outcome in outcomes})
-    counts = f"{len(outcomes)} trials of {cases} cases, {bad} not as expected, {skipped} not run\n"
-    # Three columns of text share what the other two leave.
-    widest = max((get_terminal_size((160, 24)).columns - 24) // 3, 20)
-    return text_table(("case", "tried", "expected", "got", ""), rows, widest=widest) + counts
+    return f"{len(outcomes)} trials of {cases} cases, {bad} not as expected, {skipped} not run\n"
 
 
 @contextmanager

@@ -73,9 +73,13 @@ def toy() -> list[str]:
 
 
 def child_environment() -> Mapping[str, str]:
-    """The environment in which a child finds the modules that this process finds."""
+    """The environment in which a child finds the modules that this process finds.
+
+    Without REGARD_*: they are settings of the operator's own server or of this command, not of a server started here.
+    """
     folders = [str(Path(entry or ".").resolve()) for entry in sys.path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1"}
 
 
 def end_group(process: subprocess.Popen[bytes], grace: float = GRACE_SECONDS) -> None:

@@ -1,4 +1,4 @@
-"""Shows how far a long command is: a bar on a terminal, a line now and then elsewhere.
+"""Shows how far a long command is: a bar on a terminal, nothing elsewhere.
 
 It does not know what is being done.
 """
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TextIO
 
 WIDTH = 28
-LINE_SECONDS = 10.0
 REDRAW_SECONDS = 0.1
 
 
@@ -19,12 +18,19 @@ class Progress:
     Args:
         label: what goes on.
         total: of whatever is counted.
-        stream: where to show it.
+        stream: where to show it; nothing is written to one that is no terminal.
+        shown: whether to show it at all.
         clock: seconds.
     """
 
     def __init__(
-        self, label: str, total: float, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        label: str,
+        total: float,
+        *,
+        stream: TextIO | None = None,
+        shown: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._label = label
         self._total = max(total, 1e-9)
@@ -33,14 +39,16 @@ class Progress:
         self._began = clock()
         self._shown_at = -float("inf")
         self._complete = False
-        self._terminal = self._stream.isatty()
+        self._visible = shown and self._stream.isatty()
 
     def show(self, done: float, note: str = "") -> None:
         """So much is done; drawn only as often as it can be read."""
+        if not self._visible:
+            return
         now = self._clock()
         complete = done >= self._total and not self._complete
         self._complete |= complete
-        if now - self._shown_at < (REDRAW_SECONDS if self._terminal else LINE_SECONDS) and not complete:
+        if now - self._shown_at < REDRAW_SECONDS and not complete:
             return
         self._shown_at = now
         share = min(max(done / self._total, 0.0), 1.0)
@@ -49,11 +57,11 @@ class Progress:
         line = f"{self._label} {bar:░<{WIDTH}} {share:4.0%}  {note}"
         if 0 < share < 1:
             line += f"  {left:.0f} s left"
-        self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
+        self._stream.write(f"\r\x1b[K{line}")
         self._stream.flush()
 
     def close(self) -> None:
         """Leave the line."""
-        if self._terminal:
+        if self._visible:
             self._stream.write("\n")
             self._stream.flush()

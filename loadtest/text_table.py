@@ -11,13 +11,25 @@ WIDEST = 60
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, widest: int = WIDEST) -> str:
     """Columns as wide as their longest cell, up to a limit beyond which cells are broken into lines."""
-    cells = [[textwrap.wrap(cell, widest) or [""] for cell in row] for row in (header, *rows)]
-    widths = [max(len(line) for row in cells for line in row[column]) for column in range(len(header))]
-    lines: list[str] = []
-    for number, row in enumerate(cells):
-        for i in range(max(len(cell) for cell in row)):
-            parts = [(cell[i] if i < len(cell) else "").ljust(width) for cell, width in zip(row, widths, strict=True)]
-            lines.append("  ".join(parts).rstrip())
-        if number == 0:
-            lines.append("  ".join("─" * width for width in widths))
+    widths = [
+        max(len(line) for cell in column for line in textwrap.wrap(cell, widest) or [""])
+        for column in zip(header, *rows, strict=True)
+    ]
+    return table_head(header, widths) + "".join(table_row(row, widths) for row in rows)
+
+
+def table_head(header: Sequence[str], widths: Sequence[int]) -> str:
+    """The names of columns of given widths, and a rule below them."""
+    return table_row(header, widths) + "  ".join("─" * width for width in widths) + "\n"
+
+
+def table_row(row: Sequence[str], widths: Sequence[int]) -> str:
+    """A row in columns of given widths, over as many lines as its cells need."""
+    cells = [textwrap.wrap(cell, max(width, 1)) or [""] for cell, width in zip(row, widths, strict=True)]
+    lines = [
+        "  ".join(
+            (cell[i] if i < len(cell) else "").ljust(width) for cell, width in zip(cells, widths, strict=True)
+        ).rstrip()
+        for i in range(max(map(len, cells)))
+    ]
     return "\n".join(lines) + "\n"

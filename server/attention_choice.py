@@ -79,6 +79,8 @@ def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle
             raise InvalidRequest(
                 f"attention.{field}", "does not go with the reduction ALIGNMENT, whose heads the model names"
             )
+        if len(chosen) > count:
+            raise InvalidRequest(f"attention.{field}", f"has {len(chosen)} {field}, and the model has {count}")
         for index, value in enumerate(chosen):
             check_within(f"attention.{field}[{index}]", value, 0, count - 1)
         if len(set(chosen)) < len(chosen):

@@ -32,3 +32,15 @@ def check_count(field: str, count: int, limit: int) -> None:
     """
     if count > limit:
         raise InvalidRequest(field, f"has {count} {field}, and the limit is {limit}")
+
+
+def longest_target(source_tokens: int, limit: int) -> int:
+    """Return how many tokens a translation may have at most, end of sentence not counted.
+
+    A search never goes beyond twice its source: a model that repeats itself costs no more than that.
+
+    Args:
+        source_tokens: of the segment, end of sentence included.
+        limit: of the model.
+    """
+    return min(2 * source_tokens + 10, limit)

@@ -22,6 +22,8 @@ CONFIG = "config"
 
 # Kubernetes sets such variables for a Service called "regard" or "regard-..."; they are not ours to judge.
 _SERVICE_LINK = re.compile(r"REGARD_(.*_)?(SERVICE_(HOST|PORT(_.*)?)|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_.*)?)")
+# Other commands of the project read these, from the same environment.
+_OF_OTHER_COMMANDS = frozenset({"REGARD_CASES", "REGARD_DATA"})
 _LISTED = ("models",)
 _DESCRIPTION = """\
 Serve every model bundle under --models over gRPC, with the attention of each answer kept.
@@ -199,7 +201,9 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
             found[name] = value.split(":") if name in _LISTED else value
         elif variable == PREFIX + CONFIG.upper():
             found[CONFIG] = value
-        elif variable.startswith(PREFIX) and not _SERVICE_LINK.fullmatch(variable):
+        elif variable in _OF_OTHER_COMMANDS or _SERVICE_LINK.fullmatch(variable):
+            continue
+        elif variable.startswith(PREFIX):
             raise SettingsError(f"{variable}: no such setting{_nearest(variable, known)}")
     return found
 

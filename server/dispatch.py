@@ -189,15 +189,15 @@ class Dispatch:
 
         Rows, running and waiting, are shared out evenly, so that the segments of one call spread over the workers.
         """
-        free, pools = seat.worker.free()
-        seat.owned_rows, seat.running = self._settings.rows - free, seat.worker.running
-        if not self._queue.count:
+        seat.owned_rows, seat.running = seat.worker.owned, seat.worker.running
+        free = self._settings.rows - seat.owned_rows
+        if not self._queue.count or free < 1:
             return []
         owned = sum(other.owned_rows for other in self._seats)
         share = -(-(owned + self._queue.rows) // len(self._seats))
         room = Room(
             rows=free,
-            pools=pools,
+            pools=seat.worker.free(),
             pool_rows=self._settings.pool_rows,
             wanted=share - seat.owned_rows,
             cells=self._settings.encode_cells,

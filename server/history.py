@@ -7,13 +7,14 @@ hypotheses of the step before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from server.decoder import DecoderFacts
-from server.request import FinishReason, Hypothesis, Ids, Weights
+from server.request import DecodeRequest, FinishReason, Hypothesis, Ids, Weights
 
 Slots = NDArray[np.intp]
 
@@ -63,21 +64,27 @@ class History:
         """Keep what each slot looks at [row, layer, head, width] to predict its token number `length` [row]."""
         self._attention[slots, length] = attention
 
-    def read(
-        self, slots: Slots, leaf: Leaf, *, source_length: int, length_penalty: float, keep_attention: bool
-    ) -> Hypothesis:
-        """Return the hypothesis of a search that ended with this leaf in the request that owns the slots [beam]."""
+    def hypotheses(self, request: DecodeRequest, slots: Slots, leaves: Sequence[Leaf]) -> tuple[Hypothesis, ...]:
+        """Return what a request that owns the slots [beam] has found, best first, from how its hypotheses ended.
+
+        A forced target has no leaves; its end of sentence lies after it.
+        """
+        if len(slots) == 1:
+            return (self._read_single(request, int(slots[0]), leaves),)
+        penalty = request.search.length_penalty
+        best = sorted(leaves, key=lambda leaf: -leaf.score(penalty))[: request.search.n_best]
+        found = [self._read(request, slots, leaf) for leaf in best]
+        found.sort(key=lambda hypothesis: -hypothesis.score)
+        return tuple(found)
+
+    def _read(self, request: DecodeRequest, slots: Slots, leaf: Leaf) -> Hypothesis:
         # Number of the hypothesis that holds each token, and of the one that predicted it, from the last to the first.
         holders: list[int] = []
         predictors: list[int] = [leaf.parent]
-        if len(slots) == 1:
-            holders = [0] * leaf.length
-            predictors = [0] * (leaf.length + 1)
-        else:
-            parents = self.parents[slots, : leaf.length].tolist()
-            for step in range(leaf.length - 1, -1, -1):
-                holders.append(predictors[-1])
-                predictors.append(parents[holders[-1]][step])
+        parents = self.parents[slots, : leaf.length].tolist()
+        for step in range(leaf.length - 1, -1, -1):
+            holders.append(predictors[-1])
+            predictors.append(parents[holders[-1]][step])
         steps = np.arange(leaf.length)
         held = slots[holders[::-1]]
         looked = slots[predictors[::-1]]
@@ -91,58 +98,56 @@ class History:
             tokens = np.append(tokens, leaf.token)
             log_probabilities = np.append(log_probabilities, np.float32(leaf.log_probability))
         return self._hypothesis(
+            request,
             tokens,
             log_probabilities,
             end_log_probability,
-            looked,
+            self._attention[looked, np.arange(len(looked)), :, :, : len(request.source)],
             FinishReason.END if leaf.ended else FinishReason.LENGTH,
-            source_length=source_length,
-            length_penalty=length_penalty,
-            keep_attention=keep_attention,
         )
 
-    def read_forced(
-        self, slots: Slots, length: int, *, source_length: int, length_penalty: float, keep_attention: bool
-    ) -> Hypothesis:
-        """Return a given target of `length` tokens that was scored, its end of sentence after them."""
-        slot = int(slots[0])
+    def _read_single(self, request: DecodeRequest, slot: int, leaves: Sequence[Leaf]) -> Hypothesis:
+        """As `_read`, for a request of one slot: nothing was inherited, all of it lies in a row."""
+        if request.forced_target is not None:
+            count, reason = len(request.forced_target), FinishReason.FORCED
+        else:
+            (leaf,) = leaves
+            # The last token is in the history, too; one that ends the sentence is no part of the target.
+            count = leaf.length + (not leaf.ended)
+            reason = FinishReason.END if leaf.ended else FinishReason.LENGTH
         return self._hypothesis(
-            self.tokens[slot, :length].copy(),
-            self.log_probabilities[slot, :length].copy(),
-            float(self.log_probabilities[slot, length]),
-            np.full(length, slot),
-            FinishReason.FORCED,
-            source_length=source_length,
-            length_penalty=length_penalty,
-            keep_attention=keep_attention,
+            request,
+            self.tokens[slot, :count].copy(),
+            self.log_probabilities[slot, :count].copy(),
+            0.0 if reason is FinishReason.LENGTH else float(self.log_probabilities[slot, count]),
+            self._attention[slot, :count, :, :, : len(request.source)].copy(),
+            reason,
         )
 
     def _hypothesis(
         self,
+        request: DecodeRequest,
         tokens: Ids,
         log_probabilities: Weights,
         end_log_probability: float,
-        looked: Slots,
+        looked: Weights,
         reason: FinishReason,
-        *,
-        source_length: int,
-        length_penalty: float,
-        keep_attention: bool,
     ) -> Hypothesis:
         count = len(tokens)
         counted = max(count + (reason is not FinishReason.LENGTH), 1)
         total = float(log_probabilities.sum(dtype=np.float64)) + end_log_probability
-        rows = self._attention[looked, np.arange(count), :, :, :source_length]
         if self._only_head or not self._layers:
-            alignment = rows.reshape(count, rows.shape[-1])
+            alignment = looked.reshape(count, looked.shape[-1])
         else:
-            alignment = rows[:, self._layers, self._heads].mean(axis=1)
+            alignment = looked[:, self._layers, self._heads].mean(axis=1)
         return Hypothesis(
             tokens=tokens,
             log_probabilities=log_probabilities,
             end_log_probability=end_log_probability,
-            score=total / counted**length_penalty,
+            score=total / counted**request.search.length_penalty,
             finish_reason=reason,
             alignment=alignment,
-            attention=np.ascontiguousarray(rows.transpose(1, 2, 0, 3)) if keep_attention and self._layers else None,
+            attention=np.ascontiguousarray(looked.transpose(1, 2, 0, 3))
+            if request.keep_attention and self._layers
+            else None,
         )

@@ -16,7 +16,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from regard.v1 import translation_pb2
 from server.attention_choice import AttentionChoice, read_attention
-from server.bounds import check_count, check_within
+from server.bounds import check_count, check_within, longest_target
 from server.bundle import LoadedBundle
 from server.errors import InvalidRequest
 from server.request import SearchOptions
@@ -40,7 +40,7 @@ class DecodingChoice:
 
     def for_segment(self, source_tokens: int, bundle: LoadedBundle) -> SearchOptions:
         """Bound the lengths by what a segment of so many source tokens, end of sentence included, may have."""
-        bound = min(2 * source_tokens + 10, bundle.max_target_tokens)
+        bound = longest_target(source_tokens, bundle.max_target_tokens)
         max_length = bound if self.max_length is None else min(self.max_length, bound)
         return SearchOptions(
             beam_size=self.beam_size,
@@ -80,8 +80,8 @@ def read_translate_request(
         InvalidRequest: names the field, the limit and what was sent.
         UnsupportedByModel: the model has no attention to give.
     """
-    refuse_unknown_fields(request)
     check_count("texts", len(request.texts), limits.max_texts)
+    refuse_unknown_fields(request)
     _check_target_language(request, bundle)
     return TranslateOrder(
         texts=tuple(request.texts),
@@ -95,8 +95,9 @@ def read_score_request(
     request: translation_pb2.ScoreTranslationRequest, *, bundle: LoadedBundle, limits: Limits
 ) -> ScoreOrder:
     """As `read_translate_request`."""
-    refuse_unknown_fields(request)
+    # First of all, for the check of fields goes through every pair.
     check_count("pairs", len(request.pairs), limits.max_texts)
+    refuse_unknown_fields(request)
     _check_target_language(request, bundle)
     penalty = request.length_penalty if request.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
     _check_length_penalty("length_penalty", penalty)

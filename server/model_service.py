@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from regard.v1 import model_pb2
 from server.bundle import LoadedBundle
 from server.calls import Call, Draft
+from server.messages import refuse_unknown_fields
 from server.registry import Registry
 from server.settings import Limits
 
@@ -27,15 +28,22 @@ class ModelService:
     limits: Limits
 
     async def list_models(self, request: model_pb2.ListModelsRequest, call: Call) -> Draft:
-        """Answer ListModels."""
+        """Answer ListModels.
+
+        Raises:
+            InvalidRequest: the request has a field that this server does not know.
+        """
+        refuse_unknown_fields(request)
         return Draft(write=self._list, small=True)
 
     async def get_model(self, request: model_pb2.GetModelRequest, call: Call) -> Draft:
         """Answer GetModel.
 
         Raises:
+            InvalidRequest: the request has a field that this server does not know.
             ModelNotFound: there is no such model or version.
         """
+        refuse_unknown_fields(request)
         bundle = self.registry.resolve(request.name, request.version)
         call.model, call.version = bundle.key
         return Draft(

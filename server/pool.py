@@ -64,6 +64,10 @@ class Pool:
         )
         self._groups: dict[int, BeamGroup] = {}
         self._forced = 0
+        # Running segments that have a least length.
+        self._minimal = 0
+        # No running segment's deadline comes before it.
+        self._soonest = float("inf")
         self._steps = 0
         self._stepped_rows = 0
         self.running: list[Running] = []
@@ -74,6 +78,11 @@ class Pool:
         return self._table.free
 
     @property
+    def owned(self) -> int:
+        """Rows that segments own."""
+        return self._table.owned
+
+    @property
     def rows(self) -> int:
         """Rows of the next step."""
         return self._rows.count
@@ -81,8 +90,9 @@ class Pool:
     @property
     def padding_ratio(self) -> float:
         """Share of the source positions of the next step that are padding; there must be a row."""
-        slots = self._rows.slots[: self.rows]
-        return 1.0 - float(self._table.source_length[slots].sum()) / (self.rows * self._width)
+        rows = self._rows.count
+        real = self._table.source_length.take(self._rows.slots[:rows])
+        return 1.0 - int(np.add.reduce(real)) / (rows * self._width)
 
     def admit(self, jobs: Sequence[Job], encoded: Tensors, *, now: float, encode_seconds: float) -> None:
         """Start segments, for which there is room, whose memory and state [job, ...] encoding gave."""
@@ -107,15 +117,20 @@ class Pool:
                 self._history.tokens[first[-1], len(target)] = self._facts.end_id
             elif len(slots) > 1:
                 self._groups.setdefault(len(slots), BeamGroup(len(slots))).add(running)
+            self._minimal += _minimal(job)
+            self._soonest = min(self._soonest, job.request.context.deadline)
             self.running.append(running)
         # A beam starts from one hypothesis, so from one row; the others come with its first step.
         self._rows.append(np.array(first, dtype=np.intp), encoded, self._facts.begin_id)
 
     def overdue(self, now: float) -> list[Running]:
         """Return the segments whose deadline has come."""
+        if now < self._soonest:
+            return []
         slots = self._rows.slots[: self.rows]
-        late = slots[self._table.deadline[slots] <= now]
-        return self._owners(late) if len(late) else []
+        deadline = self._table.deadline[slots]
+        self._soonest = float(deadline.min(initial=np.inf))
+        return self._owners(slots[deadline <= now])
 
     def drop(self, running: Running) -> None:
         """Free the rows of a segment, whatever it has."""
@@ -129,7 +144,7 @@ class Pool:
         self._steps += 1
         self._stepped_rows += count
         slots, scores = rows.slots[:count], rows.scores[:count]
-        length = table.length[slots]
+        length = table.length.take(slots)
         forced, target, given = _NOTHING, _NOTHING, None
         if self._forced:
             forced = np.flatnonzero(table.forced[slots])
@@ -137,9 +152,8 @@ class Pool:
             # Before anything is forbidden: a given target may hold any token.
             given = given_scores(scores, forced, target)
         scores[:, self._never] = -np.inf
-        early = length < table.minimum[slots]
-        if early.any():
-            scores[early, self._facts.end_id] = -np.inf
+        if self._minimal:
+            scores[length < table.minimum[slots], self._facts.end_id] = -np.inf
         token, chosen, sound = best_tokens(scores, self._ordinary)
         if given is not None:
             token[forced], chosen[forced] = target, given
@@ -147,11 +161,14 @@ class Pool:
         if rows.attention is not None:
             attention = rows.attention[:count]
             history.look(slots, length, attention)
-            sound &= np.isfinite(attention.sum(axis=(1, 2, 3)))
+            # One NaN or infinity makes the sum of all of them so, too; only then it matters whose it is.
+            if not np.isfinite(np.add.reduce(attention, axis=None)):
+                sound &= np.isfinite(attention.sum(axis=(1, 2, 3)))
         # A row of a beam has its token and log-probability corrected by the search of its beam.
         history.tokens[slots, length] = token
         history.log_probabilities[slots, length] = chosen
-        table.length[slots] = length + 1
+        longer = length + 1
+        table.length[slots] = longer
         rows.token[:count] = token
 
         unsound: list[Running] = []
@@ -159,10 +176,16 @@ class Pool:
             unsound = self._owners(slots[~sound])
             scores[~sound] = 0.0
         ends = token == self._facts.end_id
-        ends[forced] = False
+        if self._forced:
+            ends[forced] = False
         over: list[Running] = []
-        for row in np.flatnonzero(table.single[slots] & (ends | (length + 1 >= table.limit[slots]))).tolist():
-            (running,) = self._owners(slots[row : row + 1])
+        last = ends | (longer >= table.limit.take(slots))
+        if self._groups:
+            last &= table.single[slots]
+        for row in last.nonzero()[0].tolist():
+            running = table.owner[slots[row]]
+            if running is None:
+                raise RuntimeError("a row belongs to nobody")
             running.leaves.append(
                 Leaf(
                     parent=0,
@@ -182,7 +205,11 @@ class Pool:
             rows.turn()
 
         ended = [self._end(running, None) for running in unsound]
-        ended.extend(self._end(running, self._hypotheses(running)) for running in over if running not in unsound)
+        ended.extend(
+            self._end(running, history.hypotheses(running.job.request, running.slots, running.leaves))
+            for running in over
+            if running not in unsound
+        )
         if ended:
             self._leave([entry.running for entry in ended])
         return ended
@@ -200,30 +227,6 @@ class Pool:
         rows.pick(picked, slots[new])
         rows.token[rows.row_of_slot[slots]] = tokens
 
-    def _hypotheses(self, running: Running) -> tuple[Hypothesis, ...]:
-        request = running.job.request
-        source_length, penalty = len(request.source), request.search.length_penalty
-        keep = request.keep_attention
-        if request.forced_target is not None:
-            return (
-                self._history.read_forced(
-                    running.slots,
-                    len(request.forced_target),
-                    source_length=source_length,
-                    length_penalty=penalty,
-                    keep_attention=keep,
-                ),
-            )
-        best = sorted(running.leaves, key=lambda leaf: -leaf.score(penalty))[: request.search.n_best]
-        found = [
-            self._history.read(
-                running.slots, leaf, source_length=source_length, length_penalty=penalty, keep_attention=keep
-            )
-            for leaf in best
-        ]
-        found.sort(key=lambda hypothesis: -hypothesis.score)
-        return tuple(found)
-
     def _end(self, running: Running, hypotheses: tuple[Hypothesis, ...] | None) -> Ended:
         steps = self._steps - running.steps_before
         return Ended(running, hypotheses, steps, (self._stepped_rows - running.rows_before) / steps)
@@ -235,14 +238,19 @@ class Pool:
         return list(dict.fromkeys(owner for owner in owners if owner is not None))
 
     def _leave(self, gone: Sequence[Running]) -> None:
-        slots = np.concatenate([running.slots for running in gone])
-        self._rows.remove(slots[self._rows.row_of_slot[slots] >= 0])
+        slots = gone[0].slots if len(gone) == 1 else np.concatenate([running.slots for running in gone])
+        self._rows.remove(slots)
         self._table.release(slots)
         for running in gone:
             self.running.remove(running)
             self._forced -= running.job.request.forced_target is not None
+            self._minimal -= _minimal(running.job)
             beams = len(running.slots)
             if beams > 1:
                 self._groups[beams].drop(running)
                 if not self._groups[beams].members:
                     del self._groups[beams]
+
+
+def _minimal(job: Job) -> bool:
+    return job.request.forced_target is None and job.request.search.min_length > 0

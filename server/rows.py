@@ -102,21 +102,20 @@ class RowBuffers:
             np.take(self._next[name], parents, axis=0, out=buffer[:end], mode="clip")
 
     def remove(self, slots: Index) -> None:
-        """Drop the rows of these slots, each of which has one; the last rows move into their places."""
-        holes = self.row_of_slot[slots]
+        """Drop the rows that these slots have; the last rows move into their places."""
+        gone = {row for row in self.row_of_slot[slots].tolist() if row >= 0}
         self.row_of_slot[slots] = -1
-        left = self.count - len(holes)
-        gone = np.zeros(self.count, dtype=np.bool_)
-        gone[holes] = True
-        movers = left + np.flatnonzero(~gone[left:])
-        holes = holes[holes < left]
-        if len(holes):
-            self.slots[holes] = self.slots[movers]
-            self.row_of_slot[self.slots[holes]] = holes
-            self.token[holes] = self.token[movers]
+        left = self.count - len(gone)
+        movers = [row for row in range(left, self.count) if row not in gone]
+        # Row by row: few rows move at once, and copying a whole one needs no index arrays.
+        for hole, mover in zip(sorted(row for row in gone if row < left), movers, strict=True):
+            slot = self.slots[mover]
+            self.slots[hole] = slot
+            self.row_of_slot[slot] = hole
+            self.token[hole] = self.token[mover]
             for part in (self._memory, self._state):
                 for buffer in part.values():
-                    buffer[holes] = buffer[movers]
+                    buffer[hole] = buffer[mover]
         self.count = left
 
     def _place(self, slots: Index, start: int, end: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from regard.v1 import translation_pb2
 from server.bundle import LoadedBundle
@@ -34,6 +34,29 @@ Decode = Callable[
 _SMALL_TEXT = 2048
 _SMALL_TOKENS = 512
 _SMALL_CELLS = 16_384
+# What a prepared token takes in memory, its spans and its share of words included.
+_BYTES_PER_TOKEN = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared(Generic[Item]):
+    """One item of a call, ready for the engine.
+
+    Attributes:
+        item: what its reply is written from.
+        sources: all its sentences, those included that the model is not asked for.
+        target_tokens: given with it.
+        requests: for the engine.
+    """
+
+    item: Item
+    sources: Sequence[SourceSegment]
+    target_tokens: int = 0
+    requests: list[DecodeRequest]
+
+    @property
+    def source_tokens(self) -> int:
+        return sum(len(source.ids) for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +90,12 @@ class TranslationService:
         order = read_translate_request(request, bundle=bundle, limits=self.limits)
         context = replace(call.context, priority=order.priority)
 
-        def prepare(index: int) -> tuple[tuple[SourceSegment, ...], list[DecodeRequest]]:
+        def prepare(index: int) -> _Prepared[tuple[SourceSegment, ...]]:
             field = f"texts[{index}]"
             check_text(order.texts[index], field=field, limits=self.limits)
             most = self.limits.max_segments_per_call
             segments = pipeline.prepare(order.texts[index], field=field, max_segments=most)
-            return segments, [
+            requests = [
                 DecodeRequest(
                     source=segment.ids,
                     search=order.decoding.for_segment(len(segment.ids), bundle),
@@ -82,8 +105,9 @@ class TranslationService:
                 for segment in segments
                 if segment.known  # The others have nothing in them that the model could read.
             ]
+            return _Prepared(item=segments, sources=segments, requests=requests)
 
-        prepared = await self._prepare(prepare, field="texts", sizes=list(map(len, order.texts)))
+        prepared = await self._prepare(prepare, call, field="texts", sizes=list(map(len, order.texts)))
         answers = await self._decode(bundle.key, prepared, call)
 
         def write() -> translation_pb2.TranslateResponse:
@@ -119,7 +143,7 @@ class TranslationService:
         order = read_score_request(request, bundle=bundle, limits=self.limits)
         context = replace(call.context, priority=order.priority)
 
-        def prepare(index: int) -> tuple[tuple[SourceSegment, EncodedTarget], list[DecodeRequest]]:
+        def prepare(index: int) -> _Prepared[tuple[SourceSegment, EncodedTarget]]:
             field = f"pairs[{index}]"
             for side, text in zip(("source", "target"), order.pairs[index], strict=True):
                 check_text(text, field=f"{field}.{side}", limits=self.limits)
@@ -136,10 +160,12 @@ class TranslationService:
                 keep_attention=order.attention is not None and order.attention.needs_every_head,
                 context=context,
             )
-            return (segments[0], target), [request]
+            return _Prepared(
+                item=(segments[0], target), sources=segments, target_tokens=len(target.ids), requests=[request]
+            )
 
         sizes = [len(source) + len(target) for source, target in order.pairs]
-        prepared = await self._prepare(prepare, field="pairs", sizes=sizes)
+        prepared = await self._prepare(prepare, call, field="pairs", sizes=sizes)
         answers = await self._decode(bundle.key, prepared, call)
 
         def write() -> translation_pb2.ScoreTranslationResponse:
@@ -161,15 +187,15 @@ class TranslationService:
         return bundle
 
     async def _prepare(
-        self, prepare: Callable[[int], tuple[Item, list[DecodeRequest]]], *, field: str, sizes: Sequence[int]
-    ) -> list[tuple[Item, list[DecodeRequest]] | RegardError]:
+        self, prepare: Callable[[int], _Prepared[Item]], call: Call, *, field: str, sizes: Sequence[int]
+    ) -> list[_Prepared[Item] | RegardError]:
         """Prepare one item for each size, in characters; one that its caller got wrong becomes its error.
 
         Items go to the threads one by one, so that a call with many does not keep others waiting.
         """
         small = sum(sizes) <= _SMALL_TEXT
         segments = 0
-        items: list[tuple[Item, list[DecodeRequest]] | RegardError] = []
+        items: list[_Prepared[Item] | RegardError] = []
         for index in range(len(sizes)):
             try:
                 item = await self.offload.run(lambda index=index: prepare(index), small=small)
@@ -177,19 +203,20 @@ class TranslationService:
                 items.append(error)
                 continue
             items.append(item)
-            segments += len(item[1])
+            segments += len(item.sources)
             if segments > self.limits.max_segments_per_call:
                 limit = self.limits.max_segments_per_call
                 raise InvalidRequest(field, f"at most {limit} sentences in one call; {field}[{index}] exceeds that")
+            call.account.add(_BYTES_PER_TOKEN * (item.source_tokens + item.target_tokens))
         return _alone(items)
 
     async def _decode(
-        self, key: ModelKey, items: Sequence[tuple[Item, list[DecodeRequest]] | RegardError], call: Call
+        self, key: ModelKey, items: Sequence[_Prepared[Item] | RegardError], call: Call
     ) -> list[tuple[Item, tuple[DecodeResult, ...]] | RegardError]:
         """Decode what could be prepared; keep the errors of the rest, and of what fails on the way, in their places."""
-        requests = [[] if isinstance(item, RegardError) else item[1] for item in items]
+        requests = [[] if isinstance(item, RegardError) else item.requests for item in items]
         call.segments = sum(map(len, requests))
-        call.source_tokens = sum(len(request.source) for item in requests for request in item)
+        call.source_tokens = sum(item.source_tokens for item in items if isinstance(item, _Prepared))
         answers: list[tuple[Item, tuple[DecodeResult, ...]] | RegardError] = []
         for item, outcome in zip(items, await self.decode(key, requests, call.account.add), strict=True):
             if isinstance(item, RegardError):
@@ -197,7 +224,7 @@ class TranslationService:
             elif isinstance(outcome, RegardError):
                 answers.append(outcome)
             else:
-                answers.append((item[0], outcome))
+                answers.append((item.item, outcome))
                 self._observe(outcome, call)
         return _alone(answers)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from server.bounds import longest_target
 from server.decoder import DecoderFacts
 from server.history import Leaf, Slots
 from server.request import DecodeRequest, Ids
@@ -71,20 +72,27 @@ class SlotTable:
         """Slots that nobody owns."""
         return len(self._free)
 
+    @property
+    def owned(self) -> int:
+        """Slots that somebody owns."""
+        return len(self.owner) - len(self._free)
+
     def claim(self, request: DecodeRequest, facts: DecoderFacts) -> Slots:
         """Return slots for a request, with the facts of a search that has not begun."""
         beams = rows_needed(request)
         slots = np.array([self._free.pop() for _ in range(beams)], dtype=np.intp)
+        # A plain number is a much cheaper index than an array of one.
+        place = slots if beams > 1 else int(slots[0])
         forced = request.forced_target is not None
-        self.length[slots] = 0
-        self.limit[slots] = target_limit(request, facts)
-        self.minimum[slots] = 0 if forced else request.search.min_length
-        self.deadline[slots] = request.context.deadline
-        self.source_length[slots] = len(request.source)
-        self.total[slots] = -np.inf
+        self.length[place] = 0
+        self.limit[place] = target_limit(request, facts)
+        self.minimum[place] = 0 if forced else request.search.min_length
+        self.deadline[place] = request.context.deadline
+        self.source_length[place] = len(request.source)
+        self.total[place] = -np.inf
         self.total[slots[0]] = 0.0
-        self.single[slots] = beams == 1
-        self.forced[slots] = forced
+        self.single[place] = beams == 1
+        self.forced[place] = forced
         return slots
 
     def release(self, slots: Slots) -> None:
@@ -100,10 +108,7 @@ def rows_needed(request: DecodeRequest) -> int:
 
 
 def target_limit(request: DecodeRequest, facts: DecoderFacts) -> int:
-    """Return after how many tokens a request ends at the latest, the end of sentence of a forced target counted.
-
-    A search never goes beyond 2 * source tokens + 10: a model that repeats itself costs no more than that.
-    """
+    """Return after how many tokens a request ends at the latest, the end of sentence of a forced target counted."""
     if request.forced_target is not None:
         return len(request.forced_target) + 1
-    return min(request.search.max_length, 2 * len(request.source) + 10, facts.max_target_tokens)
+    return min(request.search.max_length, longest_target(len(request.source), facts.max_target_tokens))

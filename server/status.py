@@ -51,7 +51,8 @@ class Report:
     Attributes:
         code: gRPC status.
         message: a sentence, without traces.
-        trailers: metadata: the google.rpc.Status with its details and, if trying again makes sense, when.
+        trailers: metadata: the google.rpc.Status with its details and, where clients try again by themselves, when or
+            that they shall not.
     """
 
     code: grpc.StatusCode
@@ -122,6 +123,9 @@ def report(error: RegardError) -> Report:
     trailers: list[tuple[str, str | bytes]] = [("grpc-status-details-bin", status.SerializeToString())]
     if isinstance(error, CapacityError):
         trailers.append(("grpc-retry-pushback-ms", str(_milliseconds(error))))
+    elif code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        # Clients try this status again, unless they are told not to.
+        trailers.append(("grpc-retry-pushback-ms", "-1"))
     return Report(code=code, message=message, trailers=tuple(trailers))
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Protocol
 
+from server.engine import Ticket
 from server.errors import CallCancelled, NotServing, RegardError
 from server.request import DecodeRequest, DecodeResult, ModelKey
-
-Ticket = TypeVar("Ticket")
 
 _RETRY_AFTER = 1.0
 
 
-class DecodeEngine(Protocol[Ticket]):
+class DecodeEngine(Protocol):
     """What a call needs of an engine; see `server.engine.Engine`."""
 
     def submit(
@@ -36,12 +36,12 @@ class DecodeEngine(Protocol[Ticket]):
 
 
 async def decode(
-    engine: DecodeEngine[Ticket],
+    engine: DecodeEngine,
     key: ModelKey,
     texts: Sequence[Sequence[DecodeRequest]],
     hold: Callable[[int], None],
 ) -> list[tuple[DecodeResult, ...] | RegardError]:
-    """Decode the segments of some texts.
+    """Decode the segments of some texts, which enter the queue all together or not at all.
 
     A segment that fails fails its text, whose other segments are given up. When this coroutine ends early, by an error
     or because it was cancelled, nothing of it stays in the engine.
@@ -58,29 +58,33 @@ async def decode(
     Raises:
         QueueFull, NotServing: the engine does not take all of them.
     """
-    # Nothing is awaited between the submissions, so those of two calls never interleave: a call is taken whole or not.
-    pending: list[_Text[Ticket]] = []
+    pending = [_Text(engine, len(requests), hold) for requests in texts]
+    places = [(text, index) for text in pending for index in range(text.segments)]
+
+    def report(place: int, outcome: DecodeResult | RegardError) -> None:
+        text, index = places[place]
+        text.report(index, outcome)
+
     try:
-        for requests in texts:
-            text = _Text(engine, len(requests), hold)
-            pending.append(text)
-            if requests:
-                text.ticket = engine.submit(key, requests, text.report)
+        if places:
+            jobs = iter(engine.submit(key, [request for requests in texts for request in requests], report).jobs)
+            for text in pending:
+                text.ticket = Ticket(list(islice(jobs, text.segments)))
         return [await text.outcome for text in pending]
     finally:
         for text in pending:
             text.give_up()
 
 
-class _Text(Generic[Ticket]):
+class _Text:
     """The segments of one text on their way through the engine."""
 
-    def __init__(self, engine: DecodeEngine[Ticket], segments: int, hold: Callable[[int], None]) -> None:
+    def __init__(self, engine: DecodeEngine, segments: int, hold: Callable[[int], None]) -> None:
         self._engine = engine
         self._hold = hold
         self._loop = asyncio.get_running_loop()
         self._results: dict[int, DecodeResult] = {}
-        self._segments = segments
+        self.segments = segments
         self.ticket: Ticket | None = None
         self.outcome: asyncio.Future[tuple[DecodeResult, ...] | RegardError] = self._loop.create_future()
         if not segments:
@@ -95,7 +99,7 @@ class _Text(Generic[Ticket]):
         """Free what the text still holds in the engine."""
         if not self.outcome.done():
             self.outcome.cancel()
-        if self.ticket is not None and len(self._results) < self._segments:
+        if self.ticket is not None and len(self._results) < self.segments:
             self._engine.cancel(self.ticket)
         self.ticket = None
 
@@ -109,8 +113,8 @@ class _Text(Generic[Ticket]):
                 self._fail(error)
                 return
             self._results[index] = outcome
-            if len(self._results) == self._segments:
-                self.outcome.set_result(tuple(self._results[index] for index in range(self._segments)))
+            if len(self._results) == self.segments:
+                self.outcome.set_result(tuple(self._results[index] for index in range(self.segments)))
         elif isinstance(outcome, CallCancelled):
             # Nobody cancelled this text, or its outcome would be done: the engine is stopping.
             self._fail(NotServing("the server is stopping", _RETRY_AFTER))

@@ -51,14 +51,19 @@ class Worker:
         """Segments that were given and are not answered yet."""
         return len(self._held)
 
-    def free(self) -> tuple[int, dict[PoolKey, int]]:
-        """Return how many rows may still be owned in all, and in each pool that there is."""
-        free = {key: pool.free for key, pool in self._pools.items()}
-        owned = sum(self._settings.pool_rows(key.width) - rows for key, rows in free.items())
-        return self._settings.rows - owned, free
+    @property
+    def owned(self) -> int:
+        """Rows that its segments own."""
+        return sum([pool.owned for pool in self._pools.values()])
+
+    def free(self) -> dict[PoolKey, int]:
+        """Return how many rows may still be owned in each pool that there is."""
+        return {key: pool.free for key, pool in self._pools.items()}
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Encode segments, for which there is room, those of one pool together, and give them rows."""
+        if not jobs:
+            return
         self._held.update(dict.fromkeys(jobs))
         batches: dict[PoolKey, list[Job]] = {}
         for job in jobs:

@@ -175,7 +175,7 @@ def server_start_and_memory(models: Path, sentences: Sequence[str]) -> dict[str,
         command = [sys.executable, "-m", "server", "--models", str(models), "--address", "127.0.0.1:0"]
         command += ["--port-file", str(port_file), "--metrics-address", "off", "--log-level", "error"]
         start = time.perf_counter()
-        process = subprocess.Popen(command, cwd=ROOT)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
         try:
             while not (port_file.is_file() and port_file.read_text().strip()):
                 if process.poll() is not None:

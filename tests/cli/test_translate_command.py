@@ -194,7 +194,8 @@ def test_the_first_lines_of_stdin_are_drawn(
     drawn = path.read_text(encoding="utf-8")
     assert ">WORD5<" in drawn
     assert ">WORD6<" not in drawn
-    assert [request.HasField("attention") for request in fake_server.requests].count(True) == 1
+    asked = [len(request.texts) for request in fake_server.requests if request.HasField("attention")]
+    assert asked == [6], "attention of a line that is not drawn costs time, and would be in the output of --json"
 
 
 @pytest.mark.usefixtures("address")

@@ -16,6 +16,7 @@ from client import (
     Client,
     DeadlinePassed,
     InvalidRequest,
+    MessageTooLarge,
     ModelNotFound,
     NotServing,
     RegardCallError,
@@ -80,6 +81,13 @@ def test_a_busy_server_says_when_to_come_back(fake_server: FakeServer) -> None:
     assert isinstance(error, ServerBusy)
     assert error.retry_after == pytest.approx(0.25)
     assert str(error) == "the queue is full; try again in 0.25 s"
+
+
+def test_an_answer_that_is_too_large_is_no_busy_server_and_not_asked_for_again(fake_server: FakeServer) -> None:
+    error = failing(fake_server, grpc.StatusCode.RESOURCE_EXHAUSTED, "the reply would be 9 bytes", pushback="-1")
+    assert isinstance(error, MessageTooLarge)
+    assert "the reply would be 9 bytes" in str(error)
+    assert len(fake_server.requests) == 1
 
 
 def test_a_draining_server_is_not_an_absent_one(fake_server: FakeServer) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from export import bundle as bundle_module
 from export.bundle import Bundle, canonical_json, name_and_version, read_bundle, write_bundle
@@ -14,6 +19,8 @@ from export.null import null_bundle
 from export.verify import main as verify_command
 from export.verify import verify
 from regard.v1 import bundle_pb2
+from server.bundle import MODEL_NAME, MODEL_VERSION, load_bundle
+from server.errors import BundleError as ServerRefusal
 from tests.export.toy import quiet
 
 
@@ -108,10 +115,33 @@ def test_bundle_that_is_too_large_is_refused_before_anything_is_written(
     assert names(tmp_path) == set()
 
 
-@pytest.mark.parametrize("path", ["Null/1", "null/01", "null/0", "null/latest", "a_b/1", "null/1.0", "-a/1"])
+@pytest.mark.parametrize(
+    "path", ["Null/1", "null/01", "null/0", "null/latest", "a_b/1", "null/1.0", "-a/1", "null/1234567890"]
+)
 def test_path_that_names_no_bundle_is_refused(path: str, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="NAME/VERSION"):
         name_and_version(tmp_path / path)
+
+
+@pytest.mark.parametrize(("name", "version"), [("a" * 64, "9" * 9), ("a" * 65, "1"), ("a", "9" * 10), ("a", "0")])
+def test_export_and_server_agree_on_the_longest_names_and_versions(name: str, version: str) -> None:
+    assert accepted(name, version) == served(name, version) == ((len(name), len(version)) == (64, 9))
+
+
+@given(st.text("ab09-._A", max_size=70), st.text("0159a", max_size=12))
+def test_the_server_accepts_every_name_and_version_that_export_does(name: str, version: str) -> None:
+    assert served(name, version) or not accepted(name, version)
+
+
+def accepted(name: str, version: str) -> bool:
+    try:
+        return name_and_version(Path("/models", name, version)) == (name, version)
+    except BundleError:
+        return False
+
+
+def served(name: str, version: str) -> bool:
+    return bool(MODEL_NAME.fullmatch(name) and MODEL_VERSION.fullmatch(version))
 
 
 @pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "tokenizer.json", "README.md"])
@@ -170,3 +200,67 @@ def test_manifest_that_names_files_elsewhere_is_refused(written: Path) -> None:
     (written / "bundle.json").write_text(text.replace('"path": "step.onnx"', '"path": "../step.onnx"'), "utf-8")
     with pytest.raises(BundleError, match="lie beside its manifest"):
         verify(written, quiet)
+
+
+def refused_by_both(folder: Path, said: str) -> None:
+    with pytest.raises(BundleError, match=said):
+        verify(folder, quiet)
+    with pytest.raises(ServerRefusal):
+        load_bundle(folder)
+
+
+def test_file_that_the_manifest_does_not_list_is_refused(written: Path) -> None:
+    (written / "weights.bin").write_bytes(b"covered by no digest")
+    refused_by_both(written, r"weights\.bin is not among the files")
+
+
+def test_link_that_leaves_the_bundle_is_refused(written: Path) -> None:
+    (written / "step.onnx").rename(written.parent / "step.onnx")
+    (written / "step.onnx").symlink_to(written.parent / "step.onnx")
+    refused_by_both(written, r"step\.onnx is a link that leaves the bundle")
+
+
+def test_file_that_is_listed_twice_is_refused(written: Path) -> None:
+    rewrite(written, lambda manifest: manifest["files"].append(manifest["files"][0]))
+    refused_by_both(written, "lists a file twice")
+
+
+def without(field: str) -> Callable[[dict[str, Any]], object]:
+    return lambda manifest: manifest.pop(field)
+
+
+def set_limit(name: str, value: int) -> Callable[[dict[str, Any]], object]:
+    return lambda manifest: manifest["limits"].update({name: value})
+
+
+def set_attention(**changes: object) -> Callable[[dict[str, Any]], object]:
+    return lambda manifest: manifest["attention"].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without("limits"), "limits.max_source_tokens is 0"),
+        (set_limit("maxSourceTokens", 1), "limits.max_source_tokens is 1"),
+        (set_limit("maxSourceTokens", 65_536), "limits.max_source_tokens is 65536"),
+        (set_limit("maxTargetTokens", 0), "limits.max_target_tokens is 0"),
+        (without("attention"), "attention has 0 layers and 0 heads, but the graphs give 1 and 1"),
+        (set_attention(alignmentHeads=[]), "alignment_heads has 0 entries"),
+        (set_attention(alignmentHeads=[{"layer": 1, "head": 0}]), "layer 1, head 0 of 1 layers and 1 heads"),
+        (set_attention(alignmentHeads=[{"layer": 0, "head": -1}]), "layer 0, head -1"),
+        (set_attention(alignmentHeads=[{"layer": 0}, {"head": 0}]), "names a head twice"),
+        (set_attention(heads=0), "both must be positive"),
+        (set_attention(heads=2), "1 layers and 2 heads, but the graphs give 1 and 1"),
+    ],
+)
+def test_limits_and_attention_that_cannot_be_served_are_refused(
+    change: Callable[[dict[str, Any]], object], said: str, written: Path
+) -> None:
+    rewrite(written, change)
+    refused_by_both(written, said)
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    manifest = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
+    change(manifest)
+    (folder / "bundle.json").write_text(json.dumps(manifest), encoding="utf-8")

@@ -79,6 +79,7 @@ def test_a_limit_takes_the_first_texts_only(
     [
         ([], 2, "nothing to measure"),
         (["--source", "x"], 2, "needs --reference"),
+        (["--source", "x", "--alignments", "x"], 2, "--source needs --reference; alignments of source<TAB>target"),
         (["--reference", "x"], 2, "needs --source"),
         (["--source", "x", "--reference", "x", "--tatoeba", "y"], 2, "either"),
         (["--alignments", "x", "--limit", "0"], 2, "--limit"),

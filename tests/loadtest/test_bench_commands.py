@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from loadtest.case_server import Outcome, Reply
 from loadtest.cases import CASES, TESTED
 from loadtest.commands import COMMANDS, main
 from loadtest.processes import child_environment
 from loadtest.progress import Progress
 from loadtest.tested_cases import HELD_BY, TESTS, find_tests
 from loadtest.text_table import text_table
+from regard.v1.translation_pb2 import TranslateResponse
 
 TEXT = ("T01", "T03", "T04", "T05", "T08", "T10", "T11", "T13", "T14", "T15", "T16", "T17", "T19")
 DECODING = ("D01", "D03", "D05", "D06", "D08", "D09", "D11", "D12", "D14", "D16")
@@ -59,6 +61,63 @@ def test_missing_case_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "REGARD_CASES" in capsys.readouterr().err
 
 
+def test_without_a_folder_of_cases_both_ways_to_name_one_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("REGARD_CASES", raising=False)
+    assert main(["cases"]) == 2
+    assert "--cases or REGARD_CASES" in capsys.readouterr().err
+
+
+def test_the_variable_names_the_folder_of_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REGARD_CASES", str(tmp_path))
+    assert main(["cases"]) == 1
+    assert f"{tmp_path} holds no T01_empty.txt" in capsys.readouterr().err
+
+
+def test_what_cases_have_shown_is_printed_before_the_next_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "T01_empty.txt").touch()
+    printed: list[str] = []
+
+    def first(_: object) -> list[Outcome]:
+        return [Outcome("T01", "something", "this", "that", True)]
+
+    def second(_: object) -> list[Outcome]:
+        printed.append(capsys.readouterr().out)
+        return []
+
+    monkeypatch.setitem(CASES, "T01", first)
+    monkeypatch.setitem(CASES, "T03", second)
+
+    def connect(*_: object) -> Answering:
+        return Answering()
+
+    monkeypatch.setattr("loadtest.cases.connect", connect)
+    assert main(["cases", "--cases", str(tmp_path), "--address", "here", "--only", "T01", "--only", "T03"]) == 0
+    assert "something" in printed[0]
+    assert "1 trials of 1 cases, 0 not as expected" in capsys.readouterr().out
+
+
+class Answering:
+    """A server that takes every ordinary call."""
+
+    def translate(self, text: str) -> Reply:
+        return Reply("OK", "", TranslateResponse(), 0.0)
+
+
+def test_a_private_server_takes_no_settings_from_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGARD_MODELS", "elsewhere")
+    monkeypatch.setenv("REGARD_ADDRESS", "elsewhere:1")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    environment = child_environment()
+    assert not [name for name in environment if name.startswith("REGARD_")]
+    assert environment["LANG"] == "C.UTF-8"
+
+
 def test_an_unknown_case_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cases", "--cases", str(tmp_path), "--only", "T99"]) == 2
     assert "no case T99" in capsys.readouterr().err
@@ -102,7 +161,7 @@ class Terminal:
         return
 
 
-def test_progress_is_a_bar_on_a_terminal_and_few_lines_elsewhere() -> None:
+def test_progress_is_a_bar_on_a_terminal_and_nothing_elsewhere() -> None:
     seconds = iter(range(1000))
     for interactive in (True, False):
         stream = Terminal(interactive=interactive)
@@ -110,6 +169,14 @@ def test_progress_is_a_bar_on_a_terminal_and_few_lines_elsewhere() -> None:
         for done in range(25):
             bar.show(done)
         bar.close()
-        assert "100%" in stream.shown
+        assert ("100%" in stream.shown) == interactive
         assert stream.shown.count("\r") == (25 if interactive else 0)
-        assert stream.shown.count("\n") == (1 if interactive else 3)
+        assert stream.shown.count("\n") == (1 if interactive else 0)
+
+
+def test_progress_that_is_not_to_be_shown_leaves_a_terminal_alone() -> None:
+    stream = Terminal(interactive=True)
+    bar = Progress("load", 1, stream=stream, shown=False)  # pyright: ignore[reportArgumentType] - as above
+    bar.show(1)
+    bar.close()
+    assert stream.shown == ""

@@ -475,9 +475,10 @@ def test_an_unknown_model_and_an_engine_that_does_not_run_take_nothing() -> None
     engine.start()
     with pytest.raises(NotServing):
         submit(engine, request([4, END]), key=ModelKey("other", "1"))
-    began = time.monotonic()
-    engine.stop(SECONDS)
-    assert time.monotonic() - began < SECONDS / 2
+    stopping = threading.Thread(target=engine.stop, args=(3600.0,), daemon=True)
+    stopping.start()
+    stopping.join(SECONDS)
+    assert not stopping.is_alive()  # With nothing to finish there is no grace to wait for.
     with pytest.raises(NotServing):
         submit(engine, request([4, END]))
 
@@ -613,8 +614,8 @@ def test_the_buffers_of_pools_that_are_not_used_are_given_back() -> None:
         worker.start([Job(pool=pool, rows=1, request=asked, deliver=outcomes.append, submitted=0.0)])
         while worker.running:
             worker.step()
-        assert len(worker.free()[1]) <= 4
-        assert pool in worker.free()[1]
+        assert len(worker.free()) <= 4
+        assert pool in worker.free()
     assert [type(outcome) for outcome in outcomes] == [DecodeResult] * 11
 
 

@@ -299,34 +299,31 @@ def test_a_process_says_where_it_serves_and_stops_gently_on_sigterm(tmp_path: Pa
     assert not server.port_file.exists()
 
 
-def test_a_process_leaves_within_its_grace_and_a_second(tmp_path: Path) -> None:
+def test_a_process_does_not_wait_beyond_its_grace_for_calls_to_finish(tmp_path: Path) -> None:
     with process(tmp_path, "--grace", "0.5") as server:
         channel, calls = heavy(server.ready(), texts=40)
         with channel:
             time.sleep(0.5)
-            began = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             code, _, err = server.end()
-            assert time.monotonic() - began < 4  # A second and a half, and what a busy machine adds.
             assert code == 0
             assert "Traceback" not in err
-            for call in calls:
-                error = call.exception()
-                assert error is None or "UNAVAILABLE" in str(error)
+            errors = [str(error) for call in calls if (error := call.exception()) is not None]
+            assert errors
+            assert all("UNAVAILABLE" in error for error in errors)
 
 
 def test_a_second_signal_cuts_the_grace_short(tmp_path: Path) -> None:
     with process(tmp_path, "--grace", "60") as server:
-        channel, _ = heavy(server.ready(), texts=40)
+        channel, calls = heavy(server.ready(), texts=40)
         with channel:
             time.sleep(0.5)
             server.process.send_signal(signal.SIGINT)
             time.sleep(0.2)
-            began = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
             code, _, _ = server.end()
-            assert time.monotonic() - began < 4
             assert code == 0
+            assert any(call.exception() is not None for call in calls)
 
 
 @pytest.mark.parametrize(
@@ -369,3 +366,14 @@ def test_help_needs_nothing_but_the_standard_library() -> None:
         "assert not {'grpc', 'onnxruntime', 'numpy'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_serving_lets_the_event_loop_have_the_interpreter_soon() -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from server.process import serve\n"
+        "from server.settings import ServerSettings\n"
+        "assert serve(ServerSettings(models=(pathlib.Path('absent'),), address='127.0.0.1:0')) == 1\n"
+        "assert sys.getswitchinterval() < 0.001"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=ENVIRONMENT, check=True, stderr=subprocess.DEVNULL)

@@ -59,6 +59,25 @@ def test_a_plain_request_gets_the_defaults(bundle: LoadedBundle) -> None:
     )
 
 
+def test_texts_and_pairs_are_counted_before_anything_goes_through_them(bundle: LoadedBundle) -> None:
+    unknown = b"\xfa\x07\x01x"  # field 127
+    texts = translation_pb2.TranslateRequest(texts=["a"] * 4)
+    texts.MergeFromString(unknown)
+    pair = translation_pb2.TranslationPair.FromString(unknown)
+    with pytest.raises(InvalidRequest, match="has 4 texts, and the limit is 3"):
+        read_translate_request(texts, bundle=bundle, limits=LIMITS)
+    with pytest.raises(InvalidRequest, match="has 4 pairs, and the limit is 3"):
+        read_score_request(translation_pb2.ScoreTranslationRequest(pairs=[pair] * 4), bundle=bundle, limits=LIMITS)
+
+
+def test_no_more_layers_and_heads_are_read_than_there_are(bundle: LoadedBundle) -> None:
+    # Their number is told, not the first that is none: they are not gone through.
+    layers = Attention(reduction=attention_pb2.ATTENTION_REDUCTION_NONE, layers=[99] * 1000)
+    heads = Attention(reduction=attention_pb2.ATTENTION_REDUCTION_NONE, heads=[99] * 1000)
+    assert refusal(bundle, attention=layers) == ("attention.layers", "has 1000 layers, and the model has 2")
+    assert refusal(bundle, attention=heads) == ("attention.heads", "has 1000 heads, and the model has 3")
+
+
 def test_every_option_is_read(bundle: LoadedBundle) -> None:
     options = Decoding(beam_size=16, n_best=3, length_penalty=0, min_length=2, max_length=9)
     assert translate(bundle, decoding=options).decoding == DecodingChoice(

@@ -228,7 +228,10 @@ def test_3_attention_follows_its_beam_and_row_i_explains_token_i(roomy: House, c
     async def example() -> None:
         for response in await asyncio.gather(*map(roomy.call, calls)):
             for result in response.results:
+                assert not result.HasField("error")
+                assert result.segments
                 for segment in result.segments:
+                    assert segment.hypotheses
                     source = tuple(token.id for token in segment.source_tokens)
                     for hypothesis in segment.hypotheses:
                         tokens = tuple(token.id for token in hypothesis.tokens)

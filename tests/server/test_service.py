@@ -12,6 +12,7 @@ import pytest
 from google.rpc import code_pb2, error_details_pb2  # pyright: ignore[reportMissingTypeStubs] - see server.status
 
 from regard.v1 import attention_pb2, model_pb2, translation_pb2
+from server.replies import write_translation
 from server.settings import Limits
 from server.text import SourceSegment, TextPipeline
 from tests.server.engine_fakes import END, Prefix, constant_scores
@@ -156,6 +157,71 @@ def test_sentences_are_bounded_over_the_whole_call(texts: list[str]) -> None:
             error = await refused(served.translate(*texts))
             assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
             assert "3" in (error.details() or "")
+
+    asyncio.run(run())
+
+
+def know_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on no sentence has anything that the vocabulary knows."""
+    prepare = TextPipeline.prepare
+
+    def unknown(self: TextPipeline, text: str, **options: Any) -> tuple[SourceSegment, ...]:
+        return tuple(replace(segment, known=False) for segment in prepare(self, text, **options))
+
+    monkeypatch.setattr(TextPipeline, "prepare", unknown)
+
+
+def test_sentences_that_never_reach_the_model_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with serving(fake_model(), limits=Limits(max_segments_per_call=3)) as served:
+            know_nothing(monkeypatch)
+            error = await refused(served.translate("echo1. echo2.", "echo3. echo4."))
+            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert "at most 3 sentences in one call" in (error.details() or "")
+
+    asyncio.run(run())
+
+
+def test_a_large_reply_is_written_outside_of_the_event_loop_even_if_the_model_had_no_part_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+
+    def look(*arguments: Any, **options: Any) -> translation_pb2.TranslationResult:
+        threads.append(threading.current_thread().name)
+        return write_translation(*arguments, **options)
+
+    monkeypatch.setattr("server.service.write_translation", look)
+
+    async def run() -> None:
+        async with serving(fake_model()) as served:
+            know_nothing(monkeypatch)
+            await served.translate("echo1. " * 300)
+            assert len(threads) == 1
+            assert threads[0].startswith("regard-offload")
+
+    asyncio.run(run())
+
+
+def test_a_call_whose_texts_would_fill_the_memory_is_given_up_while_they_are_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared: list[str] = []
+    prepare = TextPipeline.prepare
+
+    def look(self: TextPipeline, text: str, **options: Any) -> tuple[SourceSegment, ...]:
+        prepared.append(text)
+        return prepare(self, text, **options)
+
+    async def run() -> None:
+        limits = Limits(max_message_bytes=500_000)
+        async with serving(fake_model(), limits=limits, max_bytes_held=2_000_000) as served:
+            monkeypatch.setattr(TextPipeline, "prepare", look)
+            error = await refused(served.translate(*["echo1 " * 200] * 128))
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "answering this call takes more than 1000000 bytes" in (error.details() or "")
+            assert 1 < len(prepared) < 128
+            assert (await served.translate("echo1")).results[0].text
 
     asyncio.run(run())
 
@@ -396,6 +462,22 @@ def test_models_are_listed_and_described() -> None:
             error = await refused(missing)
             assert error.code() is grpc.StatusCode.NOT_FOUND
             assert detail_of(error, error_details_pb2.ResourceInfo).resource_name == "null/2"
+
+    asyncio.run(run())
+
+
+def test_model_requests_with_unknown_fields_are_refused() -> None:
+    unknown = b"\xfa\x07\x01x"  # field 127
+
+    async def run() -> None:
+        async with serving(fake_model()) as served:
+            for call in (
+                served.models.ListModels(model_pb2.ListModelsRequest.FromString(unknown), timeout=5),
+                served.models.GetModel(model_pb2.GetModelRequest.FromString(unknown), timeout=5),
+            ):
+                error = await refused(call)
+                assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+                assert "field number 127" in (error.details() or "")
 
     asyncio.run(run())
 

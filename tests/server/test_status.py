@@ -84,9 +84,15 @@ def test_lack_of_room_says_when_to_come_back_in_both_ways(error: RegardError) ->
     assert ("grpc-retry-pushback-ms", "1251") in told.trailers
 
 
-@pytest.mark.parametrize("error", [AnswerTooLarge("large"), InvalidRequest("texts", "x"), DeadlinePassed("queue")])
+@pytest.mark.parametrize("error", [InvalidRequest("texts", "x"), DeadlinePassed("queue")])
 def test_what_will_fail_again_does_not_ask_to_come_back(error: RegardError) -> None:
     assert "grpc-retry-pushback-ms" not in dict(report(error).trailers)
+
+
+def test_an_answer_that_is_too_large_asks_clients_not_to_try_again() -> None:
+    told = report(AnswerTooLarge("large"))
+    assert ("grpc-retry-pushback-ms", "-1") in told.trailers
+    assert not status_of(told).details
 
 
 @pytest.mark.parametrize("letter", ["x", "ü", "\U0001f600", "\0"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from server.engine import Ticket
 from server.errors import CallCancelled, DeadlinePassed, EngineFault, NotServing, QueueFull, RegardError
 from server.request import (
     CallContext,
@@ -18,6 +19,7 @@ from server.request import (
     SearchOptions,
     Timing,
 )
+from server.scheduler import Job, PoolKey
 from server.status import AnswerTooLarge
 from server.submission import decode
 
@@ -33,22 +35,33 @@ OnDone = Callable[[int, DecodeResult | RegardError], None]
 
 @dataclass
 class FakeEngine:
-    """Tickets are numbers; takes `room` segments."""
+    """Takes `room` segments; knows them by their place in the call.
+
+    Attributes:
+        answer: takes a place and its outcome.
+        jobs: that it took.
+        cancelled: places.
+    """
 
     room: int = 100
-    callbacks: list[OnDone] = field(default_factory=list[OnDone])
+    jobs: list[Job] = field(default_factory=list[Job])
+    answer: OnDone = lambda place, outcome: None
     cancelled: list[int] = field(default_factory=list[int])
 
-    def submit(self, key: ModelKey, requests: Sequence[DecodeRequest], on_done: OnDone) -> int:
+    def submit(self, key: ModelKey, requests: Sequence[DecodeRequest], on_done: OnDone) -> Ticket:
         assert key == KEY
+        assert not self.jobs, "one submission for a call"
         if len(requests) > self.room:
             raise QueueFull("full", 1.0)
-        self.room -= len(requests)
-        self.callbacks.append(on_done)
-        return len(self.callbacks) - 1
+        self.answer = on_done
+        self.jobs = [
+            Job(pool=PoolKey(key, 16), rows=1, request=request, deliver=lambda outcome: None, submitted=0.0)
+            for request in requests
+        ]
+        return Ticket(self.jobs)
 
-    def cancel(self, ticket: int) -> None:
-        self.cancelled.append(ticket)
+    def cancel(self, ticket: Ticket) -> None:
+        self.cancelled.extend(self.jobs.index(job) for job in ticket.jobs)
 
 
 async def begin(
@@ -64,9 +77,9 @@ def test_results_come_back_in_order_whatever_order_they_were_made_in() -> None:
         engine = FakeEngine()
         task = await begin(engine, 2, 0, 1)
         late = DecodeResult(hypotheses=(), timing=Timing(1.0, 0.0, 0.0, 0, 0.0))
-        await asyncio.to_thread(engine.callbacks[1], 0, RESULT)
-        await asyncio.to_thread(engine.callbacks[0], 1, RESULT)
-        await asyncio.to_thread(engine.callbacks[0], 0, late)
+        await asyncio.to_thread(engine.answer, 2, RESULT)
+        await asyncio.to_thread(engine.answer, 1, RESULT)
+        await asyncio.to_thread(engine.answer, 0, late)
         assert await task == [(late, RESULT), (), (RESULT,)]
         assert engine.cancelled == []
 
@@ -76,15 +89,16 @@ def test_results_come_back_in_order_whatever_order_they_were_made_in() -> None:
 def test_a_failed_segment_fails_its_text_and_gives_up_only_its_siblings() -> None:
     async def run() -> None:
         engine = FakeEngine()
-        task = await begin(engine, 2, 1)
+        task = await begin(engine, 1, 0, 2, 1)
         fault = EngineFault("f")
-        engine.callbacks[0](1, fault)
+        engine.answer(2, fault)
         await asyncio.sleep(0)
-        assert engine.cancelled == [0]
-        engine.callbacks[0](0, CallCancelled("gone"))
-        engine.callbacks[1](0, RESULT)
-        assert await task == [fault, (RESULT,)]
-        assert engine.cancelled == [0]
+        assert engine.cancelled == [1, 2]
+        engine.answer(1, CallCancelled("gone"))
+        engine.answer(3, RESULT)
+        engine.answer(0, RESULT)
+        assert await task == [(RESULT,), (), fault, (RESULT,)]
+        assert engine.cancelled == [1, 2]
 
     asyncio.run(run())
 
@@ -93,24 +107,24 @@ def test_a_cancelled_call_leaves_nothing_in_the_engine() -> None:
     async def run() -> None:
         engine = FakeEngine()
         task = await begin(engine, 1, 1, 0)
-        engine.callbacks[0](0, RESULT)
+        engine.answer(0, RESULT)
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert engine.cancelled == [1]
-        engine.callbacks[1](0, CallCancelled("gone"))
+        engine.answer(1, CallCancelled("gone"))
 
     asyncio.run(run())
 
 
-def test_a_call_that_does_not_fit_whole_is_given_up_whole() -> None:
+def test_a_call_that_does_not_fit_whole_is_not_taken_at_all() -> None:
     async def run() -> None:
         engine = FakeEngine(room=3)
         task = await begin(engine, 1, 2, 1)
         with pytest.raises(QueueFull):
             await task
-        assert engine.cancelled == [0, 1]
+        assert engine.jobs == engine.cancelled == []
 
     asyncio.run(run())
 
@@ -119,7 +133,7 @@ def test_segments_that_a_stopping_engine_gives_up_are_told_as_unavailable() -> N
     async def run() -> None:
         engine = FakeEngine()
         task = await begin(engine, 1)
-        engine.callbacks[0](0, CallCancelled("stop"))
+        engine.answer(0, CallCancelled("stop"))
         (outcome,) = await task
         assert isinstance(outcome, NotServing)
 
@@ -130,7 +144,7 @@ def test_a_deadline_is_told_as_it_is() -> None:
     async def run() -> None:
         engine = FakeEngine()
         task = await begin(engine, 1)
-        engine.callbacks[0](0, DeadlinePassed("queue"))
+        engine.answer(0, DeadlinePassed("queue"))
         (outcome,) = await task
         assert isinstance(outcome, DeadlinePassed)
 
@@ -145,7 +159,7 @@ def test_an_answer_that_comes_after_the_loop_has_closed_harms_nobody() -> None:
         task.cancel()
 
     asyncio.run(run())
-    engine.callbacks[0](0, RESULT)
+    engine.answer(0, RESULT)
 
 
 def test_a_result_that_may_not_be_held_fails_its_text_and_gives_up_the_rest_of_it() -> None:
@@ -160,9 +174,9 @@ def test_a_result_that_may_not_be_held_fails_its_text_and_gives_up_the_rest_of_i
         engine = FakeEngine()
         task = await begin(engine, 3, hold=hold)
         for place in range(2):
-            engine.callbacks[0](place, RESULT)
+            engine.answer(place, RESULT)
         (outcome,) = await task
         assert isinstance(outcome, AnswerTooLarge)
-        assert engine.cancelled == [0]
+        assert engine.cancelled == [0, 1, 2]
 
     asyncio.run(run())
