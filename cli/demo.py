@@ -37,7 +37,7 @@ _NEEDED_MODULES = ("onnxruntime", "tokenizers", "matplotlib", "locust")
 _EPILOG = """\
 examples:
   regard demo
-  regard demo --out /tmp/demo --models my-models
+  regard demo --out pictures --models my-models
 
 Needs no GPU and no network, and takes under a minute. The server listens on a free port of this machine only and ends
 with the demo.
