@@ -349,10 +349,13 @@ def test_a_full_queue_is_told_at_once_with_a_time_to_come_back_and_nothing_is_lo
         async with serving(fake_model(before_step=barrier), workers=1, rows=16, queue_limit=2, limits=bounds) as served:
             barrier.arm()
             beams = translation_pb2.DecodingOptions(beam_size=16)  # One search fills the worker.
-            calls = [asyncio.ensure_future(served.translate("echo1", decoding=beams)) for _ in range(3)]
             engine = served.front.loaded.engine if served.front.loaded else None
             assert engine is not None
-            await eventually(lambda: engine.running == 1 and engine.waiting == 2)
+            calls = [asyncio.ensure_future(served.translate("echo1", decoding=beams))]
+            # Before the others, or all three might meet in the queue, which holds two.
+            await eventually(lambda: engine.running == 1)
+            calls += [asyncio.ensure_future(served.translate("echo1", decoding=beams)) for _ in range(2)]
+            await eventually(lambda: engine.waiting == 2)
             error = await refused(served.translate("echo2"))
             assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert detail_of(error, error_details_pb2.RetryInfo).retry_delay.ToMilliseconds() > 0
