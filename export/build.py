@@ -200,7 +200,7 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
             end_id=END,
         ),
         source_languages=[recipe.source_language],
-        target_languages=[recipe.target_language],
+        target_languages=recipe.target_languages,
         limits=bundle_pb2.Limits(max_source_tokens=LARGEST_SOURCE, max_target_tokens=LARGEST_TARGET),
         attention=bundle_pb2.AttentionAxes(
             layers=ports.layers,

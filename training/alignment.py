@@ -27,9 +27,10 @@ class AlignedPair:
     possible: Links  # the sure ones among them
 
 
-def read_alignments(path: Path) -> list[AlignedPair]:
+def read_alignments(path: Path, *, turned: bool = False) -> list[AlignedPair]:
     """Read lines of source<TAB>target<TAB>links, words between spaces, links i-j if sure and i?j if only possible.
 
+    turned makes the file's targets the sources.
     Raises FileNotFoundError where there is no file, ValueError for a line of another form.
     """
     pairs: list[AlignedPair] = []
@@ -48,7 +49,14 @@ def read_alignments(path: Path) -> list[AlignedPair]:
                 possible=sure | only_possible,
             )
         )
-    return pairs
+    return [_turn(pair) for pair in pairs] if turned else pairs
+
+
+def _turn(pair: AlignedPair) -> AlignedPair:
+    def links(found: Links) -> Links:
+        return frozenset((target, source) for source, target in found)
+
+    return AlignedPair(source=pair.target, target=pair.source, sure=links(pair.sure), possible=links(pair.possible))
 
 
 def _link(text: str, mark: str) -> tuple[int, int]:
@@ -64,14 +72,17 @@ def alignment_error_rate(found: Sequence[Links], gold: Sequence[AlignedPair]) ->
 
 
 @torch.inference_mode()
-def align(model: SequenceModel[Any, Any], vocabulary: Vocabulary, pair: AlignedPair) -> Links:
+def align(model: SequenceModel[Any, Any], vocabulary: Vocabulary, pair: AlignedPair, *, language: str = "") -> Links:
     """Link every target word to the source word that the model looks at most, layers and heads averaged.
+
+    language is that of the target, where the model knows several.
 
     The model is led through the given translation. Attention is summed over a word's source pieces and averaged over
     its target pieces.
     """
     source, source_words = _pieces(vocabulary, pair.source)
     target, target_words = _pieces(vocabulary, pair.target)
+    source[-1] = vocabulary.end(language)
     target_in = torch.tensor([[BEGIN, *target[:-1]]])
     _, attention = model.forward(torch.tensor([source]), torch.tensor([len(source)]), target_in)
     words = merge(attention[0].mean(dim=(1, 2)), source_words, target_words)

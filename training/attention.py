@@ -1,10 +1,24 @@
-"""Computes additive attention, the weighted look of a decoder at what was read.
+"""Computes attention, the weighted look of queries at what was read: additive or by products, in one head or many.
 
-It does not know what the memory came from, words or pixels, nor which network asks.
+It does not know what the memory came from, words or pixels, nor which network asks. Every layer returns what it found
+and the weights it looked with.
 """
 
 import torch
 from torch import Tensor, nn
+
+
+def masked_softmax(energy: Tensor, mask: Tensor | None) -> Tensor:
+    """Return softmax of energy [..., source] over its last axis, as if it were -inf where mask is False.
+
+    mask is bool and broadcast to energy, or None where everything is real. Weights are exactly 0 where it is False; a
+    row without a real position gets only zeros and not NaN.
+    """
+    if mask is None:
+        return torch.softmax(energy, dim=-1)
+    # A finite floor and not -inf: softmax over a row of -inf would be NaN, and the product makes it zeros.
+    floor = torch.finfo(energy.dtype).min
+    return torch.softmax(energy.masked_fill(~mask, floor), dim=-1) * mask.to(energy.dtype)
 
 
 class AdditiveAttention(nn.Module):
@@ -32,8 +46,101 @@ class AdditiveAttention(nn.Module):
         Weights sum to 1 over real positions and are exactly 0 elsewhere; a row with no real position gets only zeros.
         """
         energy = self.energy(torch.tanh(keys + self.query(query).unsqueeze(1))).squeeze(2)
-        # A finite floor and not -inf: softmax over a row of -inf would be NaN, and the product below makes it zeros.
-        floor = torch.finfo(energy.dtype).min
-        weights = torch.softmax(energy.masked_fill(~mask, floor), dim=1) * mask.to(energy.dtype)
+        weights = masked_softmax(energy, mask)
         context = torch.matmul(weights.unsqueeze(1), values).squeeze(1)
         return context, weights
+
+
+def scaled_dot_product(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """E = Q K^T / sqrt(D_Q), A = softmax of E over the source axis, Y = A V: Vaswani et al. 2017, section 3.2.1.
+
+    queries [..., query, D_Q], keys [..., source, D_Q], values [..., source, D_V], mask bool broadcast to
+    [..., query, source], True where a query may look -> Y [..., query, D_V], A [..., query, source]. With K = V = X it
+    is the attention of one or many queries over inputs X.
+
+    Raises ValueError where queries and keys differ in size: only a product with weights W_K can make them comparable.
+    """
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            f"Queries have D_Q = {queries.shape[-1]} and keys {keys.shape[-1]}: their product needs equal sizes, or "
+            f"weights W_K [{keys.shape[-1]}, {queries.shape[-1]}] before it."
+        )
+    energy = torch.matmul(queries * queries.shape[-1] ** -0.5, keys.transpose(-2, -1))
+    weights = masked_softmax(energy, mask)
+    return torch.matmul(weights, values), weights
+
+
+class KeyValueAttention(nn.Module):
+    """K = X W_K, V = X W_V, Y = softmax(Q K^T / sqrt(D_Q)) V: a key indexes, a value carries.
+
+    The size D_V of the values is free.
+    """
+
+    def __init__(self, *, query_dim: int, memory_dim: int, value_dim: int) -> None:
+        super().__init__()
+        self.key = nn.Linear(memory_dim, query_dim, bias=False)
+        self.value = nn.Linear(memory_dim, value_dim, bias=False)
+
+    def forward(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Look at memory X [batch, source, memory_dim] with queries [batch, query, query_dim].
+
+        mask bool broadcast to [batch, query, source] -> Y [batch, query, value_dim], A [batch, query, source].
+        """
+        return scaled_dot_product(queries, self.key(memory), self.value(memory), mask)
+
+
+class SelfAttention(nn.Module):
+    """Q = X W_Q, K = X W_K, V = X W_V: every input asks all inputs."""
+
+    def __init__(self, *, dim: int, query_dim: int, value_dim: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(dim, query_dim, bias=False)
+        self.attention = KeyValueAttention(query_dim=query_dim, memory_dim=dim, value_dim=value_dim)
+
+    def forward(self, inputs: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Look from inputs X [batch, source, dim] at themselves.
+
+        mask bool broadcast to [batch, source, source] -> Y [batch, source, value_dim], A [batch, source, source].
+        """
+        return self.attention(self.query(inputs), inputs, mask)
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """Return bool [length, length]: position i may look at j <= i alone."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+class MultiHeadAttention(nn.Module):
+    """h heads look each through its own part of queries, keys and values; what they found is joined and projected.
+
+    Vaswani et al. 2017, section 3.2.2. Keys and values do not depend on the queries, so `project` makes them, once for
+    a memory that is asked many times.
+    """
+
+    def __init__(self, *, dim: int, heads: int, memory_dim: int | None = None) -> None:
+        super().__init__()
+        if heads < 1 or dim % heads:
+            raise ValueError(f"dim is {dim} and heads {heads}, but dim has to be a multiple of heads.")
+        self.heads = heads
+        self.query = nn.Linear(dim, dim)
+        self.key_value = nn.Linear(dim if memory_dim is None else memory_dim, 2 * dim)
+        self.output = nn.Linear(dim, dim)
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn memory [batch, source, memory_dim] into keys and values, each [batch, head, source, dim / head]."""
+        keys, values = self.key_value(memory).chunk(2, dim=-1)
+        return self._split(keys), self._split(values)
+
+    def forward(self, inputs: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Look from inputs [batch, query, dim] at values through keys, both as `project` makes them.
+
+        mask bool broadcast to [batch, head, query, source] -> context [batch, query, dim], weights
+        [batch, head, query, source].
+        """
+        context, weights = scaled_dot_product(self._split(self.query(inputs)), keys, values, mask)
+        return self.output(context.transpose(1, 2).flatten(2)), weights
+
+    def _split(self, values: Tensor) -> Tensor:
+        return values.unflatten(-1, (self.heads, -1)).transpose(1, 2)

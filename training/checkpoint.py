@@ -8,17 +8,21 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import safetensors.torch
 from safetensors import SafetensorError
 
 from training.rnn import Rnn, RnnConfig
+from training.transformer import Transformer, TransformerConfig
 from training.vocabulary import Vocabulary
 
 FORMAT = 1
-KINDS = {"rnn": (RnnConfig, Rnn)}
+KINDS = {"rnn": (RnnConfig, Rnn), "transformer": (TransformerConfig, Transformer)}
 _KEYS = {"format", "recipe", "model", "vocabulary", "metrics", "provenance"}
+
+
+TrainedModel: TypeAlias = Rnn | Transformer
 
 
 class CheckpointError(ValueError):
@@ -30,7 +34,7 @@ class Checkpoint:
     """A trained model, ready to use, with what is known of it."""
 
     recipe: str
-    model: Rnn
+    model: TrainedModel
     vocabulary: Vocabulary
     metrics: Mapping[str, Any]
     provenance: Mapping[str, Any]
@@ -93,7 +97,7 @@ def load(folder: Path) -> Checkpoint:
         raise CheckpointError(
             f"tokenizer.json of {folder} has {vocabulary.size} entries, but the model has {settings['vocabulary']}."
         )
-    model = model_type(config_type(**settings))
+    model = cast(Any, model_type)(config_type(**settings))
     try:
         weights = safetensors.torch.load((folder / "model.safetensors").read_bytes())
     except SafetensorError as error:

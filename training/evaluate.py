@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from training.model import SequenceModel
 from training.search import SearchConfig, search_all
@@ -28,11 +29,13 @@ class Figure:
 
 
 def translate(
-    model: SequenceModel[Any, Any], vocabulary: Vocabulary, texts: Sequence[str], config: SearchConfig
+    model: SequenceModel[Any, Any], vocabulary: Vocabulary, texts: Sequence[References], config: SearchConfig
 ) -> list[str]:
-    """Return the best translation of every text."""
-    found = search_all(model, vocabulary.encode_all(texts), config)
-    return [vocabulary.decode(hypotheses[0].tokens) for hypotheses in found]
+    """Return the best translation of every source into the language of its references."""
+    sources = vocabulary.encode_all([text.source for text in texts])
+    for source, text in zip(sources, texts, strict=True):
+        source[-1] = vocabulary.end(text.language)
+    return [vocabulary.decode(hypotheses[0].tokens) for hypotheses in search_all(model, sources, config)]
 
 
 def score(translations: Sequence[str], references: Sequence[References], *, test_set: str, search: str) -> list[Figure]:
@@ -58,3 +61,23 @@ def score(translations: Sequence[str], references: Sequence[References], *, test
     exact = round(100 * sum(matches) / len(matches), 4)
     figures.append(Figure(metric="exact", value=exact, test_set=test_set, search=search, signature=signature))
     return figures
+
+
+def score_as_published(
+    translations: Sequence[str], references: Sequence[References], language: str, *, test_set: str, search: str
+) -> Figure:
+    """Return BLEU on lowercased text with normal punctuation, cut by Moses' rules: as papers on Multi30k report it.
+
+    One reference each, in the given language; translations are those of a model that writes ordinary text.
+    """
+    normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
+
+    def cut(text: str) -> str:
+        words = tokenizer.tokenize(normalizer.normalize(text.lower()), escape=True)
+        return " ".join(words)
+
+    metric = BLEU(tokenize="none", force=True)
+    cut_references = [cut(reference.targets[0]) for reference in references]
+    value = round(metric.corpus_score(list(map(cut, translations)), [cut_references]).score, 4)
+    signature = f"{metric.get_signature()}, lowercased, normalised and tokenised by sacremoses"
+    return Figure(metric="bleu_tokenized", value=value, test_set=test_set, search=search, signature=signature)

@@ -106,7 +106,11 @@ class Fitting(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         config = self.config
         optimizer = torch.optim.AdamW(
-            self.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98)
+            self.parameters(),
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            betas=(0.9, 0.98),
+            fused=True,
         )
         self.updates = int(self.trainer.estimated_stepping_batches)
         warm_up = max(round(config.warm_up * self.updates), 1)

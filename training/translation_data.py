@@ -1,13 +1,11 @@
-"""Reads sentence pairs and makes padded batches of them.
+"""Makes padded batches of sentence pairs.
 
-It does not know models, nor how pairs are learnt from.
+It does not know where pairs are from, nor models or how they learn.
 """
 
-import gzip
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -24,13 +22,15 @@ class Pair(NamedTuple):
 
     source: str
     target: str
+    language: str = ""  # of the target, where a model knows several
 
 
 class References(NamedTuple):
-    """A sentence and all its translations."""
+    """A sentence and all its translations into one language."""
 
     source: str
     targets: tuple[str, ...]
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,41 +41,15 @@ class Corpus:
     valid: Sequence[Pair]
     test: Sequence[Pair]
     origin: str
-
-
-def read_tatoeba(data: Path, language: str) -> Corpus:
-    """Read DATA/tatoeba/eng-LANGUAGE.{tsv,split}.gz, English on the left.
-
-    Raises FileNotFoundError that says what is missing and where it comes from, ValueError for files that disagree.
-    """
-    pairs_path, split_path = (data / "tatoeba" / f"eng-{language}.{kind}.gz" for kind in ("tsv", "split"))
-    for path in (pairs_path, split_path):
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} is missing. Give the folder that holds tatoeba/ by --data or REGARD_DATA. It has the Tatoeba "
-                f"pairs of manythings.org/anki as english<TAB>other, one a line, and beside them train, valid or test."
-            )
-    # Split at "\n" alone: other line ends of Unicode may stand inside a sentence.
-    lines = gzip.decompress(pairs_path.read_bytes()).decode().rstrip("\n").split("\n")
-    names = gzip.decompress(split_path.read_bytes()).decode().split()
-    if len(lines) != len(names):
-        raise ValueError(f"{pairs_path} has {len(lines)} lines, but {split_path} has {len(names)}.")
-    splits: dict[str, list[Pair]] = {name: [] for name in SPLITS}
-    for number, (line, name) in enumerate(zip(lines, names, strict=True), start=1):
-        sides = line.split("\t")
-        if len(sides) != 2 or name not in splits:
-            raise ValueError(f"Line {number} of {pairs_path} or {split_path} is not a pair in one of {SPLITS}.")
-        splits[name].append(Pair(*sides))
-    origin = f"Tatoeba pairs eng-{language}, manythings.org/anki and tatoeba.org, CC BY 2.0 FR"
-    return Corpus(train=splits["train"], valid=splits["valid"], test=splits["test"], origin=origin)
+    further_tests: Mapping[str, Sequence[Pair]] = field(default_factory=dict[str, Sequence[Pair]])  # by name
 
 
 def group_references(pairs: Iterable[Pair]) -> list[References]:
-    """Collect all targets of each distinct source, in order of first sight."""
-    targets: dict[str, list[str]] = {}
-    for source, target in pairs:
-        targets.setdefault(source, []).append(target)
-    return [References(source, tuple(found)) for source, found in targets.items()]
+    """Collect all targets of each distinct source, one language at a time, in order of first sight."""
+    targets: dict[tuple[str, str], list[str]] = {}
+    for source, target, language in pairs:
+        targets.setdefault((source, language), []).append(target)
+    return [References(source, tuple(found), language) for (source, language), found in targets.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +61,7 @@ class BatchConfig:
     upper: float = 0.0  # probability of both sides in capitals
     plain: float = 0.0  # probability of a source in small letters, without its last full stop
     longest: int = 128  # tokens on either side; longer pairs are left out
+    pairs: int | None = None  # of each language in an epoch, in turn over many; None: all there are
 
     def __post_init__(self) -> None:
         for name in ("join", "upper", "plain"):
@@ -94,6 +69,8 @@ class BatchConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}, but a probability lies between 0 and 1.")
         if self.longest < 1 or self.tokens < self.longest:
             raise ValueError(f"tokens is {self.tokens} and longest {self.longest}, but a batch holds the longest.")
+        if self.pairs is not None and self.pairs < 1:
+            raise ValueError(f"pairs is {self.pairs}, but an epoch has at least 1 of each language.")
 
 
 class Batch(NamedTuple):
@@ -145,13 +122,16 @@ class TranslationData:
         self._config = config
         self._output = output
         self._seed = seed
+        self._languages: dict[str, list[int]] = {}
+        for place, pair in enumerate(corpus.train):
+            self._languages.setdefault(pair.language, []).append(place)
         self._train = self._encode(corpus.train)
         self._valid = self._encode(corpus.valid)
 
     def train(self, epoch: int) -> Batches:
         """Return the batches of an epoch: the same for the same seed and epoch, in another order for any other."""
         rng = random.Random(f"{self._seed} {epoch}")  # noqa: S311  shuffling, not secrets
-        examples = self._joined(self._varied(rng), rng)
+        examples = self._joined(self._varied(self._chosen(epoch), rng), rng)
         batches = bucket(examples, self._config.tokens)
         rng.shuffle(batches)
         return Batches(batches)
@@ -162,23 +142,41 @@ class TranslationData:
 
     def _encode(self, pairs: Sequence[Pair]) -> list[Example]:
         sources = self._vocabulary.encode_all([pair.source for pair in pairs])
+        for source, pair in zip(sources, pairs, strict=True):
+            source[-1] = self._vocabulary.end(pair.language)
         targets = self._vocabulary.encode_all([pair.target for pair in pairs])
         # New text can need entries that no target was learnt with, which no model can predict.
         predictable = [[index if index < self._output else UNKNOWN for index in target] for target in targets]
         return list(zip(sources, predictable, strict=True))
 
-    def _varied(self, rng: random.Random) -> list[Example]:
-        """Return the training examples in a random order, some of them written otherwise."""
-        examples = list(self._train)
+    def _chosen(self, epoch: int) -> list[int]:
+        """Return which pairs an epoch has: each language goes through its own, in another order every time."""
+        chosen: list[int] = []
+        for language, places in self._languages.items():
+            count = self._config.pairs or len(places)
+            first = epoch * count
+            while first < (epoch + 1) * count:
+                done, start = divmod(first, len(places))
+                order = places.copy()
+                random.Random(f"{self._seed} {language} {done}").shuffle(order)  # noqa: S311  shuffling, not secrets
+                part = order[start : start + (epoch + 1) * count - first]
+                chosen.extend(part)
+                first += len(part)
+        return chosen
+
+    def _varied(self, chosen: Sequence[int], rng: random.Random) -> list[Example]:
+        """Return the chosen examples in a random order, some of them written otherwise."""
+        examples = [self._train[index] for index in chosen]
         changed: dict[int, Pair] = {}
-        for index, pair in enumerate(self._corpus.train):
+        for place, index in enumerate(chosen):
+            pair = self._corpus.train[index]
             draw = rng.random()
             if draw < self._config.upper:
-                changed[index] = Pair(pair.source.upper(), pair.target.upper())
+                changed[place] = pair._replace(source=pair.source.upper(), target=pair.target.upper())
             elif draw < self._config.upper + self._config.plain:
-                changed[index] = Pair(pair.source.lower().removesuffix("."), pair.target)
-        for index, example in zip(changed, self._encode(list(changed.values())), strict=True):
-            examples[index] = example
+                changed[place] = pair._replace(source=pair.source.lower().removesuffix("."))
+        for place, example in zip(changed, self._encode(list(changed.values())), strict=True):
+            examples[place] = example
         rng.shuffle(examples)
         longest = self._config.longest
         return [(source, target) for source, target in examples if max(len(source), len(target)) <= longest]
@@ -188,7 +186,8 @@ class TranslationData:
         joined: list[Example] = []
         parts = 0
         for source, target in examples:
-            if 0 < parts < 3 and rng.random() < self._config.join:
+            # Sources into one language end alike.
+            if 0 < parts < 3 and source[-1] == joined[-1][0][-1] and rng.random() < self._config.join:
                 before, after = joined[-1][0][:-1] + source, joined[-1][1][:-1] + target
                 if max(len(before), len(after)) <= self._config.longest:
                     joined[-1] = (before, after)

@@ -37,15 +37,28 @@ class Vocabulary:
 
     @classmethod
     def train(
-        cls, sources: Sequence[str], targets: Sequence[str], *, size: int, alphabet: int = 100
+        cls,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        size: int,
+        alphabet: int = 100,
+        lower: bool = False,
+        languages: Sequence[str] = (),
     ) -> tuple[Self, int]:
         """Learn at most `size` entries from both sides, of which the `alphabet` most frequent characters are kept.
 
+        lower takes capitals for small letters; languages get an entry each.
         Returns the vocabulary and how many entries the targets use: these come first, the most frequent ones leading.
         """
         tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN], fuse_unk=True))
         tokenizer.normalizer = normalizers.Sequence(
-            [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+            [
+                normalizers.NFC(),
+                *[normalizers.Lowercase()] * lower,
+                normalizers.Replace(Regex(r"\s+"), " "),
+                normalizers.Strip(),
+            ]
         )
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -55,7 +68,7 @@ class Vocabulary:
         )
         tokenizer.decoder = decoders.Metaspace("▁", "always", split=False)
         trainer = trainers.BpeTrainer(
-            vocab_size=size,
+            vocab_size=size - len(languages),
             min_frequency=2,
             special_tokens=list(SPECIAL),
             limit_alphabet=alphabet,
@@ -71,7 +84,8 @@ class Vocabulary:
         used = Counter(index for encoding in tokenizer.encode_batch(list(targets)) for index in encoding.ids)
         entries: dict[str, int] = settings["model"]["vocab"]
         ordinary = sorted(set(entries) - set(SPECIAL), key=lambda token: (-used[entries[token]], entries[token]))
-        order = [*SPECIAL, *ordinary]
+        # No two pieces can be joined to these, so that no text becomes one.
+        order = [*SPECIAL, *ordinary, *map(_language_entry, languages)]
         settings["model"]["vocab"] = {token: index for index, token in enumerate(order)}
         output = len(SPECIAL) + sum(used[entries[token]] > 0 for token in ordinary)
         return cls(Tokenizer.from_str(json.dumps(settings))), output
@@ -100,6 +114,18 @@ class Vocabulary:
         """SHA-256 of what `save` writes, in hexadecimal."""
         return hashlib.sha256(self.tokenizer.to_str(pretty=True).encode()).hexdigest()
 
+    def end(self, language: str) -> int:
+        """Return the id that ends a source to be translated into a language; </s> for "", where there is only one.
+
+        Raises ValueError for a language that the vocabulary does not know.
+        """
+        if not language:
+            return END
+        found = self.tokenizer.token_to_id(_language_entry(language))
+        if found is None:
+            raise ValueError(f"The vocabulary has no entry for the target language {language}.")
+        return found
+
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids that end in </s>."""
         return self.tokenizer.encode(text).ids
@@ -120,3 +146,7 @@ class Vocabulary:
         """Join ids to a text, leaving out <pad>, <s> and </s>."""
         visible = [index for index in ids if index not in (PAD, BEGIN, END)]
         return self.tokenizer.decode(visible, skip_special_tokens=False)
+
+
+def _language_entry(language: str) -> str:
+    return f"<2{language}>"

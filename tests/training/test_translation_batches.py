@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from training.corpora import read_tatoeba
 from training.translation_data import (
     BatchConfig,
     Batches,
     Corpus,
     Pair,
+    References,
     TranslationData,
     bucket,
     collate,
     group_references,
-    read_tatoeba,
 )
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
 
@@ -52,12 +53,16 @@ def texts(vocabulary: Vocabulary, batches: Batches) -> list[tuple[str, str]]:
 def test_pairs_go_to_the_split_that_is_written_beside_them(tmp_path: Path) -> None:
     write(tmp_path, "Hi.\tHola.\nGo.\tVe.\nNo.\tNo.\n", "train\ntest\nvalid\n")
     corpus = read_tatoeba(tmp_path, "spa")
-    assert (corpus.train, corpus.test, corpus.valid) == ([("Hi.", "Hola.")], [("Go.", "Ve.")], [("No.", "No.")])
+    assert (corpus.train, corpus.test, corpus.valid) == (
+        [("Hi.", "Hola.", "")],
+        [("Go.", "Ve.", "")],
+        [("No.", "No.", "")],
+    )
 
 
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     write(tmp_path, "A\u2028b.\tC\x0bd.\n", "train\n")
-    assert read_tatoeba(tmp_path, "spa").train == [("A\u2028b.", "C\x0bd.")]
+    assert read_tatoeba(tmp_path, "spa").train == [("A\u2028b.", "C\x0bd.", "")]
 
 
 def test_missing_files_are_named_with_where_they_come_from(tmp_path: Path) -> None:
@@ -81,7 +86,7 @@ def test_files_that_disagree_are_refused(tmp_path: Path, lines: str, splits: str
 
 def test_all_targets_of_a_source_are_its_references() -> None:
     pairs = [Pair("Go.", "Ve."), Pair("Hi.", "Hola."), Pair("Go.", "Vaya.")]
-    assert group_references(pairs) == [("Go.", ("Ve.", "Vaya.")), ("Hi.", ("Hola.",))]
+    assert group_references(pairs) == [References("Go.", ("Ve.", "Vaya.")), References("Hi.", ("Hola.",))]
 
 
 def test_targets_are_shifted_by_one_and_padded() -> None:
