@@ -55,7 +55,9 @@ def test_a_toy_is_learnt(name: str, tmp_path: Path) -> None:
 
 def test_a_killed_run_goes_on_after_its_last_whole_epoch(tmp_path: Path) -> None:
     corpus = read_toy(reverse=True, pairs=100)
-    vocabulary, output = Vocabulary.train(*zip(*corpus.train, strict=True), size=64)
+    vocabulary, output = Vocabulary.train(
+        [pair.source for pair in corpus.train], [pair.target for pair in corpus.train], size=64
+    )
     data = TranslationData(corpus, vocabulary, BatchConfig(tokens=200), output=output, seed=1)
     done: list[int] = []
 

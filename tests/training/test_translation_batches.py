@@ -106,7 +106,7 @@ def test_batches_keep_every_example_within_their_budget() -> None:
 
 def test_an_epoch_has_every_pair_once(vocabulary: Vocabulary) -> None:
     assert texts(vocabulary, data(vocabulary, BatchConfig(tokens=128)).train(0)) == sorted(
-        tuple(pair) for pair in PAIRS
+        (pair.source, pair.target) for pair in PAIRS
     )
 
 
@@ -142,7 +142,9 @@ def test_targets_have_only_entries_that_can_be_predicted(learnt: tuple[Vocabular
 
 def test_validation_is_never_varied(vocabulary: Vocabulary) -> None:
     config = BatchConfig(tokens=128, join=1.0, upper=0.5, plain=0.5)
-    assert texts(vocabulary, data(vocabulary, config).valid()) == sorted(tuple(pair) for pair in PAIRS[:3])
+    assert texts(vocabulary, data(vocabulary, config).valid()) == sorted(
+        (pair.source, pair.target) for pair in PAIRS[:3]
+    )
 
 
 def test_pairs_that_are_too_long_are_left_out(vocabulary: Vocabulary) -> None:
