@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "train a model by a recipe",
     "export": "turn a training run into a bundle that can be served",
     "verify": "check a bundle",
+    "ladder": "measure what attention buys, from no attention to the Transformer",
     "bench": "measure speed, latency and quality",
 }
 

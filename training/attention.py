@@ -75,7 +75,8 @@ def scaled_dot_product(
 class KeyValueAttention(nn.Module):
     """K = X W_K, V = X W_V, Y = softmax(Q K^T / sqrt(D_Q)) V: a key indexes, a value carries.
 
-    The size D_V of the values is free.
+    One head of Vaswani et al. 2017, section 3.2.2, whose queries come as they are. W_K [D_X, D_Q] makes inputs of any
+    size comparable with queries; the size D_V of the values, W_V [D_X, D_V], is free.
     """
 
     def __init__(self, *, query_dim: int, memory_dim: int, value_dim: int) -> None:
@@ -92,7 +93,10 @@ class KeyValueAttention(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Q = X W_Q, K = X W_K, V = X W_V: every input asks all inputs."""
+    """Q = X W_Q, K = X W_K, V = X W_V: every input asks all inputs.
+
+    Vaswani et al. 2017, section 3.2.3. It sees a set: inputs in another order give the same results in that order.
+    """
 
     def __init__(self, *, dim: int, query_dim: int, value_dim: int) -> None:
         super().__init__()
@@ -108,7 +112,7 @@ class SelfAttention(nn.Module):
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Return bool [length, length]: position i may look at j <= i alone."""
+    """Return bool [length, length]: position i may look at j <= i alone (Vaswani et al. 2017, section 3.2.3)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -117,6 +121,8 @@ class MultiHeadAttention(nn.Module):
 
     Vaswani et al. 2017, section 3.2.2. Keys and values do not depend on the queries, so `project` makes them, once for
     a memory that is asked many times.
+
+    Raises ValueError where dim is not a multiple of heads.
     """
 
     def __init__(self, *, dim: int, heads: int, memory_dim: int | None = None) -> None:
@@ -143,4 +149,5 @@ class MultiHeadAttention(nn.Module):
         return self.output(context.transpose(1, 2).flatten(2)), weights
 
     def _split(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        heads: Tensor = values.unflatten(-1, (self.heads, -1))  # pyright: ignore[reportUnknownMemberType]  half typed
+        return heads.transpose(1, 2)

@@ -38,10 +38,18 @@ def translate(
     return [vocabulary.decode(hypotheses[0].tokens) for hypotheses in search_all(model, sources, config)]
 
 
-def score(translations: Sequence[str], references: Sequence[References], *, test_set: str, search: str) -> list[Figure]:
+def score(
+    translations: Sequence[str],
+    references: Sequence[References],
+    *,
+    test_set: str,
+    search: str,
+    lower: bool = False,
+) -> list[Figure]:
     """Compare translations with one or more references of each: exact matches, BLEU and chrF by sacreBLEU (Post 2018).
 
-    test_set and search are what the figures say of what was translated and how.
+    test_set and search are what the figures say of what was translated and how. lower takes capitals for small letters,
+    for models that write none.
     """
     most = max(len(reference.targets) for reference in references)
     # sacreBLEU wants streams, one per place of a reference; None stands where a sentence has fewer.
@@ -50,12 +58,15 @@ def score(translations: Sequence[str], references: Sequence[References], *, test
         for place in range(most)
     ]
     figures: list[Figure] = []
-    for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+    for name, metric in (("bleu", BLEU(lowercase=lower)), ("chrf", CHRF(lowercase=lower))):
         # The package takes None for a missing reference, though its types do not say so.
         value = round(metric.corpus_score(translations, cast(list[list[str]], streams)).score, 4)
         figures.append(
             Figure(metric=name, value=value, test_set=test_set, search=search, signature=str(metric.get_signature()))
         )
+    if lower:
+        translations = [text.lower() for text in translations]
+        references = [References(each.source, tuple(map(str.lower, each.targets))) for each in references]
     matches = [text in reference.targets for text, reference in zip(translations, references, strict=True)]
     signature = "percent of translations that equal a reference"
     exact = round(100 * sum(matches) / len(matches), 4)

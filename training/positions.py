@@ -29,8 +29,10 @@ def sinusoids(positions: int, dim: int) -> Tensor:
 class Positions(nn.Module):
     """Adds a code of its position to every input, or concatenates it and projects back to the inputs' size.
 
-    "sinusoidal" is computed, "learned" are weights (Gehring et al. 2017), "none" leaves inputs as they are. Positions
-    are at most `longest`; the last code stands for any beyond.
+    "sinusoidal" is computed, "learned" are weights (Gehring et al. 2017, section 3.1), "none" leaves inputs as they
+    are. `longest` positions are told apart; the last code stands for any beyond.
+
+    Raises ValueError for a kind or combination that there is not, or where no position is told apart.
     """
 
     # Computed, so no checkpoint holds it.
@@ -41,6 +43,8 @@ class Positions(nn.Module):
         for name, value, known in (("positions", kind, KINDS), ("combination", combination, COMBINATIONS)):
             if value not in known:
                 raise ValueError(f"{name} is {value!r}, but it is one of {', '.join(known)}.")
+        if longest < 1:
+            raise ValueError(f"longest is {longest}, but at least 1 position has to have a code.")
         self.kind = kind
         self.combination = combination
         self.longest = longest

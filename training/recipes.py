@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from training.checkpoint import TrainedModel
     from training.fit import FitConfig
     from training.rnn import RnnConfig
+    from training.toy_data import Task
+    from training.toy_models import Rung
     from training.translation_data import BatchConfig, Corpus
 
 
@@ -171,42 +173,52 @@ def _multi30k(
 
 def toy_reverse() -> Recipe:
     """Words backwards, learnt in seconds, to try things out."""
-    return _toy("toy_reverse", reverse=True)
+    return _toy("toy_reverse", "reverse", "attention")
 
 
 def toy_copy() -> Recipe:
     """Words as they are, learnt in seconds, to try things out."""
-    return _toy("toy_copy", reverse=False)
+    return _toy("toy_copy", "copy", "attention")
 
 
-def _toy(name: str, *, reverse: bool) -> Recipe:
+def toy_reverse_plain() -> Recipe:
+    """Words backwards without attention: long ones go wrong."""
+    return _toy("toy_reverse_plain", "reverse", "plain", pairs=3000)
+
+
+def toy_reverse_fixed() -> Recipe:
+    """Words backwards with one context vector for all steps: long ones go wrong."""
+    return _toy("toy_reverse_fixed", "reverse", "fixed", pairs=3000)
+
+
+def toy_reverse_lstm() -> Recipe:
+    """Words backwards, LSTM with additive attention."""
+    return _toy("toy_reverse_lstm", "reverse", "lstm", pairs=3000)
+
+
+def toy_reverse_transformer() -> Recipe:
+    """Words backwards, a Transformer of two layers on either side."""
+    return _toy("toy_reverse_transformer", "reverse", "transformer", pairs=3000)
+
+
+def _toy(name: str, task: Task, rung: Rung, *, pairs: int = 1000) -> Recipe:
     from training.fit import FitConfig
-    from training.rnn import Rnn, RnnConfig
-    from training.toy_data import read_toy
+    from training.toy_data import make_toy
+    from training.toy_models import toy_model
     from training.translation_data import BatchConfig
-
-    def read(_: Path) -> Corpus:
-        return read_toy(reverse=reverse)
-
-    def model(vocabulary: int, output: int) -> Rnn:
-        return Rnn(
-            RnnConfig(
-                vocabulary=vocabulary, output=output, embedding=32, encoder=32, decoder=64, attention=32, dropout=0.1
-            )
-        )
 
     return Recipe(
         name=name,
         source_language="en",
         target_languages=("en",),
-        read=read,
+        read=lambda _: make_toy(task, pairs=pairs),
         needs_data=False,
         vocabulary=64,
-        model=model,
+        model=lambda vocabulary, output: toy_model(rung, vocabulary, output, dropout=0.1),
         batches=BatchConfig(tokens=400),
         fit=FitConfig(
             epochs=12,
-            learning_rate=1e-2,
+            learning_rate=1e-2 if rung != "transformer" else 5e-3,
             label_smoothing=0.0,
             average_decay=0.9,
             monitor="valid_chrf",
@@ -227,5 +239,9 @@ RECIPES = {
         multi30k_transformer,
         toy_reverse,
         toy_copy,
+        toy_reverse_plain,
+        toy_reverse_fixed,
+        toy_reverse_lstm,
+        toy_reverse_transformer,
     )
 }

@@ -1,25 +1,58 @@
-"""Makes up sequences to copy or to reverse, which any working model learns in seconds.
+"""Makes up sequences to copy, to reverse or to add up, which a model that can do it learns in seconds.
 
 It does not know models.
 """
 
 import random
+from collections.abc import Sequence
+from typing import Literal
 
 from training.translation_data import Corpus, Pair
 
 WORDS = ("ala", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
+# Few enough for each pair of neighbours to be seen often.
+SUMMANDS = 4
+
+Task = Literal["copy", "reverse", "sums"]
+TASKS: tuple[Task, ...] = ("copy", "reverse", "sums")
+_ORIGINS = {"copy": "words copied", "reverse": "words backwards", "sums": "sums of neighbours"}
 
 
-def read_toy(*, reverse: bool, pairs: int = 1000, longest: int = 6, seed: int = 1) -> Corpus:
-    """Return random sequences of words with themselves, or themselves backwards, as targets."""
+def answer(task: Task, words: Sequence[str]) -> list[str]:
+    """Return the target of a source.
+
+    "sums" takes each of the first SUMMANDS words for its place among them and writes its sum with its left neighbour,
+    modulo SUMMANDS; the first word stays. Like XOR, of which it is the version for four values, a sum says nothing of
+    either summand alone, so that no sum of what one position says and what the other says can be right everywhere.
+    """
+    if task == "copy":
+        return list(words)
+    if task == "reverse":
+        return list(reversed(words))
+    places = [WORDS.index(word) for word in words]
+    return [WORDS[(place + left) % SUMMANDS] for place, left in zip(places, [0, *places], strict=False)]
+
+
+def make_toy(task: Task, *, pairs: int = 1000, longest: int = 6, seed: int = 1) -> Corpus:
+    """Return random sequences of 1 to `longest` words with what the task makes of them; all lengths as often.
+
+    Raises ValueError for an unknown task.
+    """
+    if task not in TASKS:
+        raise ValueError(f"task is {task!r}, but it is one of {', '.join(TASKS)}.")
+    known = WORDS[:SUMMANDS] if task == "sums" else WORDS
     rng = random.Random(seed)  # noqa: S311  made-up words, not secrets
 
     def draw(count: int) -> list[Pair]:
         made: list[Pair] = []
         for _ in range(count):
-            words = rng.choices(WORDS, k=rng.randint(1, longest))
-            made.append(Pair(" ".join(words), " ".join(reversed(words) if reverse else words)))
+            words = rng.choices(known, k=rng.randint(1, longest))
+            made.append(Pair(" ".join(words), " ".join(answer(task, words))))
         return made
 
-    origin = "made up: words " + ("backwards" if reverse else "copied")
-    return Corpus(train=draw(pairs), valid=draw(100), test=draw(100), origin=origin)
+    return Corpus(train=draw(pairs), valid=draw(100), test=draw(100), origin=f"made up: {_ORIGINS[task]}")
+
+
+def read_toy(*, reverse: bool, pairs: int = 1000, longest: int = 6, seed: int = 1) -> Corpus:
+    """Return sequences to reverse, or to copy."""
+    return make_toy("reverse" if reverse else "copy", pairs=pairs, longest=longest, seed=seed)

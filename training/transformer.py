@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from training.attention import MultiHeadAttention, causal_mask
 from training.dropout import PooledDropout
 from training.output import TiedOutput
-from training.positions import Combination, Kind, Positions
+from training.positions import COMBINATIONS, KINDS, Combination, Kind, Positions
 
 Norm = Literal["pre", "post"]
 NORMS = ("pre", "post")
@@ -39,12 +39,16 @@ class TransformerConfig:
         for name in ("vocabulary", "output", "dim", "heads", "encoder_layers", "decoder_layers", "longest"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, but it is at least 1.")
+        if self.dim % self.heads:
+            raise ValueError(f"dim is {self.dim} and heads {self.heads}, but dim has to be a multiple of heads.")
         if self.feed_forward < 0:
             raise ValueError(f"feed_forward is {self.feed_forward}, but a size is at least 0.")
         if self.output > self.vocabulary:
             raise ValueError(f"output is {self.output}, more than the vocabulary of {self.vocabulary} has.")
-        if self.norm not in NORMS:
-            raise ValueError(f"norm is {self.norm!r}, but it is one of {', '.join(NORMS)}.")
+        choices = (("norm", NORMS), ("positions", KINDS), ("combination", COMBINATIONS))
+        for name, known in choices:
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, but it is one of {', '.join(known)}.")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout is {self.dropout}, but a probability of dropping is at least 0 and less than 1.")
 

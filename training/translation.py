@@ -45,7 +45,8 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware) -> None:
     }
 
     def measure(model: Any) -> Mapping[str, float]:
-        figures = score(translate(model, vocabulary, measured, SearchConfig()), measured, test_set="", search="")
+        texts = translate(model, vocabulary, measured, SearchConfig())
+        figures = score(texts, measured, test_set="", search="", lower=recipe.lower)
         return {f"valid_{figure.metric}": figure.value for figure in figures if figure.metric != "exact"}
 
     def keep(model: Any, epoch: int, metrics: Mapping[str, float], best: bool) -> None:
@@ -120,10 +121,10 @@ def _figures(
     single = [References(pair.source, (pair.target,)) for pair in pairs]
     each = [translations[pair.source] for pair in pairs]
     test_set = f"{name}, {len(single)} pairs, one reference each"
-    figures = score(each, single, test_set=test_set, search=search)
+    figures = score(each, single, test_set=test_set, search=search, lower=recipe.lower)
     if len(grouped) < len(single):
         whole = f"{name}, {len(grouped)} sources, all references of each"
-        figures += score(translated, grouped, test_set=whole, search=search)
+        figures += score(translated, grouped, test_set=whole, search=search, lower=recipe.lower)
     if recipe.score_as_published:
         language = recipe.target_languages[0]
         figures.append(score_as_published(each, single, language, test_set=test_set, search=search))

@@ -6,7 +6,8 @@
 import pytest
 import torch
 
-from training.rnn import Rnn, RnnConfig
+from training.recurrent import UnitName
+from training.rnn import ContextName, Rnn, RnnConfig
 from training.vocabulary import Vocabulary
 
 SOURCES = [
@@ -34,8 +35,29 @@ def vocabulary(learnt: tuple[Vocabulary, int]) -> Vocabulary:
 @pytest.fixture
 def model() -> Rnn:
     """An untrained model of 12 entries, 9 of them predictable, with weights large enough to prefer something."""
+    return _untrained("attention", "gru")
+
+
+@pytest.fixture(params=[(context, cell) for context in ("none", "fixed", "attention") for cell in ("gru", "lstm")])
+def rung(request: pytest.FixtureRequest) -> Rnn:
+    """The same with every context and cell."""
+    return _untrained(*request.param)
+
+
+def _untrained(context: ContextName, cell: UnitName) -> Rnn:
     torch.manual_seed(3)
-    model = Rnn(RnnConfig(vocabulary=12, output=9, embedding=8, encoder=5, decoder=7, attention=6, dropout=0.5)).eval()
+    sizes = RnnConfig(
+        vocabulary=12,
+        output=9,
+        embedding=8,
+        encoder=5,
+        decoder=7,
+        attention=6,
+        dropout=0.5,
+        context=context,
+        cell=cell,
+    )
+    model = Rnn(sizes).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)
