@@ -149,5 +149,4 @@ class MultiHeadAttention(nn.Module):
         return self.output(context.transpose(1, 2).flatten(2)), weights
 
     def _split(self, values: Tensor) -> Tensor:
-        heads: Tensor = values.unflatten(-1, (self.heads, -1))  # pyright: ignore[reportUnknownMemberType]  half typed
-        return heads.transpose(1, 2)
+        return torch.unflatten(values, -1, (self.heads, -1)).transpose(1, 2)

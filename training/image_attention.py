@@ -46,7 +46,7 @@ class ImageSelfAttention(nn.Module):
         """
         queries, keys, values = (_positions(layer(inputs)) for layer in (self.query, self.key, self.value))
         context, weights = scaled_dot_product(queries, keys, values)
-        found: Tensor = context.squeeze(1).transpose(1, 2).unflatten(2, inputs.shape[2:])
+        found = torch.unflatten(context.squeeze(1).transpose(1, 2), 2, inputs.shape[2:])
         return inputs + self.scale * self.output(found), weights
 
 
