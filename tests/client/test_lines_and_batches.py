@@ -153,7 +153,7 @@ def test_a_slow_item_does_not_let_the_others_pile_up() -> None:
             yield item
 
     def work(item: int) -> int:
-        release.wait(10)
+        release.wait(120)
         return item
 
     results = in_order(items(), work, in_flight=3)
@@ -169,7 +169,7 @@ def test_a_waiting_source_holds_no_result_back() -> None:
 
     def items() -> Iterator[int]:
         yield 1
-        more.wait(10)
+        more.wait(120)
 
     results = in_order(items(), lambda item: item, in_flight=2)
     assert next(results) == 1

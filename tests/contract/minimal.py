@@ -25,7 +25,7 @@ def main() -> int:
         serve = [regard, "serve", "--address", "127.0.0.1:0", "--metrics-address", "off", "--port-file", port_file]
         server = subprocess.Popen(serve, cwd=folder)
         try:
-            end = time.monotonic() + 60
+            end = time.monotonic() + 120
             while not port_file.is_file():
                 if server.poll() is not None or time.monotonic() > end:
                     sys.exit("the server did not start")
@@ -35,7 +35,7 @@ def main() -> int:
             answer = subprocess.run(translate, cwd=folder, check=True, capture_output=True, text=True).stdout
         finally:
             server.terminate()
-            status = server.wait(30)
+            status = server.wait(120)
     if not answer.strip() or status != 0:
         sys.exit(f"the answer was {answer!r} and the server's exit status {status}")
     print(f"an environment with only the serve extra answers: {answer.strip()}")

@@ -28,6 +28,8 @@ Detail = TypeVar("Detail", bound=Message)
 
 NULL_MODELS = Path(__file__).resolve().parents[2] / "loadtest" / "bundles"
 VOCABULARY = 64
+# Ends what hangs, seconds; no test passes or fails by it, however slow or busy the machine is.
+PATIENCE = 120.0
 SETTINGS = ServerSettings(
     models=(NULL_MODELS,), address="127.0.0.1:0", metrics_address="off", workers=2, rows=32, grace=5.0
 )
@@ -83,7 +85,9 @@ class Served:
 
     async def translate(self, *texts: str, **fields: Any) -> translation_pb2.TranslateResponse:
         """Call Translate."""
-        return await self.translation.Translate(translation_pb2.TranslateRequest(texts=texts, **fields), timeout=60)
+        return await self.translation.Translate(
+            translation_pb2.TranslateRequest(texts=texts, **fields), timeout=PATIENCE
+        )
 
 
 def connect(front: Front) -> Served:
@@ -112,6 +116,8 @@ async def serving(model: ServedDecoder | None = None, **changes: Any) -> AsyncGe
         try:
             yield served
         finally:
+            if model is not None and isinstance(model.before_step, Barrier):
+                model.before_step.lift()
             await served.channel.close()
 
 
@@ -125,7 +131,7 @@ def detail_of(error: grpc.aio.AioRpcError, kind: type[Detail]) -> Detail:
     return detail
 
 
-async def eventually(true: Callable[[], object], *, seconds: float = 5.0) -> None:
+async def eventually(true: Callable[[], object], *, seconds: float = PATIENCE) -> None:
     """Wait until a function returns something true."""
     async with asyncio.timeout(seconds):
         while not true():  # noqa: ASYNC110 - what is waited for happens in other threads
@@ -133,7 +139,7 @@ async def eventually(true: Callable[[], object], *, seconds: float = 5.0) -> Non
 
 
 class Barrier:
-    """Holds up the steps of a model until it is lifted; knows when a step waits."""
+    """Holds up the steps of a model from when it is armed until it is lifted; knows when a step waits."""
 
     def __init__(self) -> None:
         self.lifted = threading.Event()
@@ -141,10 +147,17 @@ class Barrier:
         self._armed = False
 
     def arm(self) -> None:
-        """From now on steps wait."""
+        """From now on steps wait. To be called while no step runs."""
+        self.reached.clear()
+        self.lifted.clear()
         self._armed = True
+
+    def lift(self) -> None:
+        """Let the step that waits and all later ones pass."""
+        self._armed = False
+        self.lifted.set()
 
     def __call__(self, sources: list[Prefix]) -> None:
         if self._armed:
             self.reached.set()
-            assert self.lifted.wait(20)
+            assert self.lifted.wait(PATIENCE), "nobody lifted the barrier"

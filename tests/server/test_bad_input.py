@@ -10,7 +10,7 @@ import pytest
 
 from regard.v1 import translation_pb2
 from server import logs
-from tests.server.serving import Served, fake_model, serving
+from tests.server.serving import PATIENCE, Served, fake_model, serving
 
 TRANSLATE = "/regard.v1.TranslationService/Translate"
 CONTROLS = "a\x1b[31mred\x00middle\x07bell\x7f\x9b31m\u202eb"
@@ -46,7 +46,7 @@ def test_bytes_that_are_no_request_fail_alone(raw: bytes) -> None:
         async with serving() as served:
             beside = asyncio.ensure_future(served.translate("echo1"))
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await served.channel.unary_unary(TRANSLATE)(raw, timeout=5)
+                await served.channel.unary_unary(TRANSLATE)(raw, timeout=PATIENCE)
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             assert (await beside).results[0].text
             await is_well(served)
@@ -119,7 +119,9 @@ def test_no_log_line_holds_text_or_control_bytes_of_a_caller(caplog: pytest.LogC
                 translation_pb2.TranslateRequest(texts=["very private " * 10_000]),
             ):
                 with pytest.raises(grpc.aio.AioRpcError):
-                    await served.translation.Translate(request, timeout=5, metadata=(("user-agent", "very private"),))
+                    await served.translation.Translate(
+                        request, timeout=PATIENCE, metadata=(("user-agent", "very private"),)
+                    )
 
     with caplog.at_level(logging.DEBUG):
         asyncio.run(fail_and_pass())

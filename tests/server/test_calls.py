@@ -24,7 +24,7 @@ from server.gate import Gate
 from server.metrics import Metrics
 from server.offload import Offload
 from server.settings import Limits, ServerSettings
-from tests.server.serving import eventually
+from tests.server.serving import PATIENCE, eventually
 
 METHOD = "test.Service/Answer"
 SETTINGS = ServerSettings(limits=Limits(max_message_bytes=1 << 20))
@@ -68,13 +68,13 @@ def ask(
     raw: bytes = b"",
     *,
     settings: ServerSettings = SETTINGS,
-    timeout: float | None = 10,
+    timeout: float | None = PATIENCE,
     metadata: tuple[tuple[str, str], ...] = (),
 ) -> tuple[grpc.StatusCode, str, dict[str, str | bytes], bytes]:
     """Code, message, trailers, reply of one call."""
 
     async def run() -> tuple[grpc.StatusCode, str, dict[str, str | bytes], bytes]:
-        async with asyncio.timeout(20), serving(answer, settings) as (method, _):
+        async with asyncio.timeout(2 * PATIENCE), serving(answer, settings) as (method, _):
             call = method(raw, timeout=timeout, metadata=metadata)
             try:
                 body = await call
@@ -190,7 +190,7 @@ def test_the_trace_of_the_caller_travels_and_nonsense_does_not() -> None:
     assert seen == [good, ""]
 
 
-@pytest.mark.parametrize(("timeout", "expected"), [(5.0, 5.0), (None, 60.0)])
+@pytest.mark.parametrize(("timeout", "expected"), [(1000.0, 1000.0), (None, 2000.0)])
 def test_a_call_has_the_callers_deadline_or_the_servers(timeout: float | None, expected: float) -> None:
     left: list[float] = []
 
@@ -198,8 +198,8 @@ def test_a_call_has_the_callers_deadline_or_the_servers(timeout: float | None, e
         left.append(call.context.deadline - time.monotonic())
         return reply("")
 
-    ask(look, timeout=timeout)
-    assert left[0] == pytest.approx(expected, abs=4)
+    ask(look, settings=replace(SETTINGS, default_deadline=2000.0), timeout=timeout)
+    assert left[0] == pytest.approx(expected, abs=300)
 
 
 def test_a_service_that_hangs_is_left_soon_after_the_deadline_of_the_server() -> None:
@@ -219,9 +219,13 @@ def test_a_timeout_that_is_not_the_deadline_is_a_fault() -> None:
 
 
 def test_a_caller_that_leaves_cancels_the_service_and_the_log_says_which_way(caplog: pytest.LogCaptureFixture) -> None:
+    hold = 0.0
+    entered: list[bool] = []
     cancelled: list[bool] = []
 
     async def wait(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+        entered.append(True)
+        time.sleep(hold)  # noqa: ASYNC251 - so that it is the deadline that has passed, whoever notices first
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
@@ -230,32 +234,39 @@ def test_a_caller_that_leaves_cancels_the_service_and_the_log_says_which_way(cap
         return reply("")
 
     async def run() -> None:
+        nonlocal hold
         async with serving(wait) as (method, calls):
             leaving = method(b"")
-            await asyncio.sleep(0.1)
+            await eventually(lambda: entered)
             leaving.cancel()
-            with pytest.raises(grpc.aio.AioRpcError, match="DEADLINE_EXCEEDED"):
-                await method(b"", timeout=0.1)
-            await asyncio.wait_for(calls.gate.idle(), 2)
+            for patience in (0.1, 3.0, 30.0):
+                hold = patience + 0.1
+                with pytest.raises(grpc.aio.AioRpcError, match="DEADLINE_EXCEEDED"):
+                    await method(b"", timeout=patience)
+                if len(entered) > 1:  # On a slow machine the deadline may pass on the way.
+                    break
+            await asyncio.wait_for(calls.gate.idle(), PATIENCE)
 
     with caplog.at_level(logging.INFO, "regard.access"):
         asyncio.run(run())
-    assert len(cancelled) == 2
+    assert len(cancelled) == len(entered) == 2
     codes = [vars(record)["fields"]["code"] for record in caplog.records if record.name == "regard.access"]
-    assert sorted(codes) == ["CANCELLED", "DEADLINE_EXCEEDED"]
+    assert codes.count("CANCELLED") == 1
+    assert set(codes) == {"CANCELLED", "DEADLINE_EXCEEDED"}
 
 
 def test_calls_beyond_the_bound_are_refused_and_counted() -> None:
     async def run() -> None:
-        release = asyncio.Event()
+        entered, release = asyncio.Event(), asyncio.Event()
 
         async def wait(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+            entered.set()
             await release.wait()
             return reply("")
 
         async with serving(wait, replace(SETTINGS, max_concurrent_calls=1)) as (method, calls):
             first = asyncio.ensure_future(method(b""))
-            await asyncio.sleep(0.1)
+            await eventually(entered.is_set)
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await method(b"")
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -286,7 +297,7 @@ def test_work_that_is_not_small_does_not_hold_up_other_calls() -> None:
 
     def write() -> translation_pb2.TranslateResponse:
         begun.set()
-        assert others_answered.wait(10)
+        assert others_answered.wait(PATIENCE)
         return translation_pb2.TranslateResponse()
 
     async def answer(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
@@ -339,7 +350,7 @@ def test_a_call_holds_nothing_once_it_is_over(way: str) -> None:
     async def run() -> None:
         async with serving(answer) as (method, calls):
             with suppress(grpc.aio.AioRpcError):
-                await method(b"", timeout=0.2)
+                await method(b"", timeout=0.2 if way == "departure" else PATIENCE)
             await eventually(lambda: calls.budget.held == 0)
 
     asyncio.run(run())

@@ -9,6 +9,7 @@ import pytest
 from server.errors import NotServing
 from server.gate import Gate
 from server.status import TooManyCalls
+from tests.server.serving import PATIENCE
 
 
 def test_a_new_gate_is_closed() -> None:
@@ -41,7 +42,7 @@ def test_idle_comes_with_the_last_call_out_even_if_it_failed() -> None:
     async def run() -> None:
         gate = Gate[str](max_concurrent_calls=2)
         gate.open("services")
-        await asyncio.wait_for(gate.idle(), 1)
+        await asyncio.wait_for(gate.idle(), PATIENCE)
         inside = gate.enter()
         inside.__enter__()
         waiting = asyncio.create_task(gate.idle())
@@ -49,6 +50,6 @@ def test_idle_comes_with_the_last_call_out_even_if_it_failed() -> None:
         assert not waiting.done()
         error = ValueError("boom")
         assert not inside.__exit__(ValueError, error, error.__traceback__)
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, PATIENCE)
 
     asyncio.run(run())

@@ -22,13 +22,14 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (  # py
     ProtoReflectionDescriptorDatabase,
 )
 
-from regard.v1 import translation_pb2, translation_pb2_grpc
+from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
 from server.bundle import LoadedBundle
 from server.errors import BundleError, SettingsError
 from server.front import Front
 from server.health import LIVENESS, NOT_SERVING, SERVING
 from tests.server.serving import (
     NULL_MODELS,
+    PATIENCE,
     SETTINGS,
     Barrier,
     ServedDecoder,
@@ -47,7 +48,7 @@ def test_health_answers_and_calls_are_put_off_until_the_models_are_loaded() -> N
     release = threading.Event()
 
     def slowly(bundle: LoadedBundle) -> ServedDecoder:
-        assert release.wait(20)
+        assert release.wait(PATIENCE)
         return fake_model()
 
     async def run() -> None:
@@ -100,20 +101,21 @@ def test_a_drain_lets_running_calls_finish_and_refuses_new_ones() -> None:
     barrier = Barrier()
 
     async def run() -> None:
-        async with serving(fake_model(before_step=barrier)) as served:
+        async with serving(fake_model(before_step=barrier), grace=PATIENCE) as served:
             barrier.arm()
             running = asyncio.ensure_future(served.translate("echo1"))
             await eventually(barrier.reached.is_set)
             drain = asyncio.create_task(served.front.drain(asyncio.Event()))
-            await asyncio.sleep(0.05)
+            await eventually(lambda: served.front.health.status("") == NOT_SERVING)
+            await asyncio.sleep(0.05)  # And what comes right after it.
             assert await served.health() == NOT_SERVING
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await served.translate("echo2")
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
             assert detail_of(refused.value, error_details_pb2.RetryInfo).retry_delay.ToMilliseconds() > 0
             assert not drain.done()
-            barrier.lifted.set()
-            await asyncio.wait_for(drain, 2)
+            barrier.lift()
+            await asyncio.wait_for(drain, PATIENCE)
             assert (await running).results[0].text
 
     asyncio.run(run())
@@ -121,14 +123,15 @@ def test_a_drain_lets_running_calls_finish_and_refuses_new_ones() -> None:
 
 def test_calls_are_still_taken_during_the_pause_before_a_drain() -> None:
     async def run() -> None:
-        async with serving(fake_model(), drain_pause=20.0) as served:
+        async with serving(fake_model(), drain_pause=PATIENCE) as served:
             cut = asyncio.Event()
             drain = asyncio.create_task(served.front.drain(cut))
-            await asyncio.sleep(0.05)
+            await eventually(lambda: served.front.health.status("") == NOT_SERVING)
+            await asyncio.sleep(0.05)  # And what comes right after it.
             assert await served.health() == NOT_SERVING
             assert (await served.translate("echo1")).results[0].text
             cut.set()
-            await asyncio.wait_for(drain, 2)
+            await asyncio.wait_for(drain, PATIENCE)
 
     asyncio.run(run())
 
@@ -141,12 +144,13 @@ def test_what_outlasts_the_grace_is_told_as_unavailable() -> None:
             barrier.arm()
             running = asyncio.ensure_future(served.translate("echo1"))
             await eventually(barrier.reached.is_set)
-            await asyncio.wait_for(served.front.drain(asyncio.Event()), 1)
-            threading.Timer(0.1, barrier.lifted.set).start()
-            await served.front.close()
+            await asyncio.wait_for(served.front.drain(asyncio.Event()), PATIENCE)
+            closing = asyncio.create_task(served.front.close())
             with pytest.raises(grpc.aio.AioRpcError) as cut:
                 await running
             assert cut.value.code() is grpc.StatusCode.UNAVAILABLE
+            barrier.lift()
+            await closing
 
     asyncio.run(run())
 
@@ -200,10 +204,10 @@ def test_frequent_pings_do_not_cost_the_connection() -> None:
             options = [("grpc.keepalive_time_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
             async with grpc.aio.insecure_channel(f"127.0.0.1:{served.front.port}", options=options) as channel:
                 stub = translation_pb2_grpc.TranslationServiceStub(channel)
-                call = stub.Translate(translation_pb2.TranslateRequest(texts=["echo1"]), timeout=20)
+                call = stub.Translate(translation_pb2.TranslateRequest(texts=["echo1"]), timeout=PATIENCE)
                 waiting = asyncio.ensure_future(call)
                 await asyncio.sleep(5.6)  # By default gRPC has had enough after 5 s.
-                barrier.lifted.set()
+                barrier.lift()
                 assert (await waiting).results[0].text
 
     asyncio.run(run())
@@ -217,7 +221,7 @@ def test_connections_are_closed_at_their_age_without_cutting_a_call() -> None:
             barrier.arm()
             running = asyncio.ensure_future(served.translate("echo1"))
             await asyncio.sleep(0.5)
-            barrier.lifted.set()
+            barrier.lift()
             assert (await running).results[0].text
             # An old connection that carries nothing is gone.
             await eventually(lambda: served.channel.get_state() is grpc.ChannelConnectivity.IDLE)
@@ -243,7 +247,7 @@ class Server:
 
     def ready(self) -> int:
         """The port."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while not self.port_file.exists():
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < end
@@ -252,7 +256,7 @@ class Server:
 
     def end(self) -> tuple[int, str, str]:
         """Exit code, standard output and standard error."""
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, out, err
 
 
@@ -268,30 +272,41 @@ def process(folder: Path, *flags: str) -> Generator[Server]:
 
 
 def heavy(
-    port: int, *, texts: int, timeout: float = 60
+    port: int, *, texts: int, timeout: float = PATIENCE
 ) -> tuple[grpc.Channel, list[grpc.Future[translation_pb2.TranslateResponse]]]:
-    """Twenty calls; with 2 texts each they take about a second, with 40 much longer."""
+    """Twenty calls that have arrived; with 2 texts each they take about a second, with 40 much longer."""
     channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+    grpc.channel_ready_future(channel).result(timeout=PATIENCE)
     request = translation_pb2.TranslateRequest(texts=["echo " * 100] * texts)
     stub = translation_pb2_grpc.TranslationServiceStub(channel)
-    return channel, [stub.Translate.future(request, timeout=timeout) for _ in range(20)]
+    calls = [stub.Translate.future(request, timeout=timeout) for _ in range(20)]
+    # Requests of one connection are taken in order.
+    model_pb2_grpc.ModelServiceStub(channel).ListModels(model_pb2.ListModelsRequest(), timeout=PATIENCE)
+    return channel, calls
+
+
+def call_until_refused(channel: grpc.Channel) -> None:
+    """Call again and again, for a signal takes its time to come through; raises the refusal."""
+    stub = translation_pb2_grpc.TranslationServiceStub(channel)
+    while True:
+        stub.Translate(translation_pb2.TranslateRequest(texts=["echo"]), timeout=PATIENCE)
 
 
 def test_a_process_says_where_it_serves_and_stops_gently_on_sigterm(tmp_path: Path) -> None:
-    with process(tmp_path, "--grace", "30") as server:
+    with process(tmp_path, "--grace", str(PATIENCE)) as server:
         port = server.ready()
-        channel, calls = heavy(port, texts=2)
+        for texts in (2, 6, 18):
+            channel, calls = heavy(port, texts=texts)
+            if not all(call.done() for call in calls):  # They may be, if this process alone was held up.
+                break
+            channel.close()
+        else:
+            pytest.fail("no call was running when the signal was due")
         with channel:
-            while not any(call.done() for call in calls):  # Then all have arrived.
-                time.sleep(0.01)
-            assert not all(call.done() for call in calls)
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
             with pytest.raises(grpc.RpcError, match="UNAVAILABLE"):
-                translation_pb2_grpc.TranslationServiceStub(channel).Translate(
-                    translation_pb2.TranslateRequest(texts=["echo"]), timeout=10
-                )
-            assert all(len(call.result().results) == 2 for call in calls)
+                call_until_refused(channel)
+            assert all(len(call.result().results) == texts for call in calls)
             code, out, err = server.end()
     assert code == 0
     assert re.fullmatch(rf"serving null/1 on 127\.0\.0\.1:{port} \(cpu, \d+ workers?\)\n", out)
@@ -303,7 +318,6 @@ def test_a_process_does_not_wait_beyond_its_grace_for_calls_to_finish(tmp_path: 
     with process(tmp_path, "--grace", "0.5") as server:
         channel, calls = heavy(server.ready(), texts=40)
         with channel:
-            time.sleep(0.5)
             server.process.send_signal(signal.SIGTERM)
             code, _, err = server.end()
             assert code == 0
@@ -314,10 +328,9 @@ def test_a_process_does_not_wait_beyond_its_grace_for_calls_to_finish(tmp_path: 
 
 
 def test_a_second_signal_cuts_the_grace_short(tmp_path: Path) -> None:
-    with process(tmp_path, "--grace", "60") as server:
+    with process(tmp_path, "--grace", str(PATIENCE)) as server:
         channel, calls = heavy(server.ready(), texts=40)
         with channel:
-            time.sleep(0.5)
             server.process.send_signal(signal.SIGINT)
             time.sleep(0.2)
             server.process.send_signal(signal.SIGTERM)

@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 
 from server.errors import SettingsError
 from server.metrics import Metrics, serve_metrics
+from tests.server.serving import PATIENCE
 
 NAMES = (
     "regard_requests_total",
@@ -66,7 +67,7 @@ def test_two_servers_in_a_process_do_not_share_metrics() -> None:
 def test_the_page_is_served_and_a_second_one_on_its_port_is_refused() -> None:
     port, stop = serve_metrics(filled(), "127.0.0.1:0")
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
             assert b"regard_step_seconds" in page.read()
         with pytest.raises(SettingsError, match=f"--metrics-address: cannot listen on 127.0.0.1:{port}"):
             serve_metrics(Metrics(), f"127.0.0.1:{port}")

@@ -16,7 +16,7 @@ from server.replies import write_translation
 from server.settings import Limits
 from server.text import SourceSegment, TextPipeline
 from tests.server.engine_fakes import END, Prefix, constant_scores
-from tests.server.serving import VOCABULARY, Barrier, Served, detail_of, eventually, fake_model, serving
+from tests.server.serving import PATIENCE, VOCABULARY, Barrier, Served, detail_of, eventually, fake_model, serving
 
 EVERY_HEAD = attention_pb2.AttentionOptions(reduction=attention_pb2.ATTENTION_REDUCTION_NONE)
 TEXTS = ("echo1 echo2 echo3", "echo9", "echo4 echo5. echo6 echo7 echo8 echo10!", "echo11 echo12")
@@ -133,7 +133,7 @@ def test_what_the_whole_call_got_wrong_fails_the_call(
         async with serving(fake_model()) as served:
             request = translation_pb2.TranslateRequest(texts=["echo1", "echo2"])
             request.MergeFrom(wrong)
-            assert (await refused(served.translation.Translate(request, timeout=10))).code() is code
+            assert (await refused(served.translation.Translate(request, timeout=PATIENCE))).code() is code
 
     asyncio.run(run())
 
@@ -234,7 +234,9 @@ def test_pairs_are_scored_in_order_and_a_blank_source_fails_alone() -> None:
                 pairs=[translation_pb2.TranslationPair(source=source, target=target) for source, target in pairs],
                 attention=EVERY_HEAD,
             )
-            scored, blank, empty, unsplit = (await served.translation.ScoreTranslation(request, timeout=10)).results
+            scored, blank, empty, unsplit = (
+                await served.translation.ScoreTranslation(request, timeout=PATIENCE)
+            ).results
             assert [token.id for token in scored.segment.hypotheses[0].tokens] == [9, 10]
             assert scored.segment.hypotheses[0].finish_reason == translation_pb2.FINISH_REASON_FORCED
             assert list(scored.segment.hypotheses[0].attention.shape) == [1, 1, 2, 3]
@@ -253,7 +255,7 @@ def test_a_translation_scores_as_the_search_said() -> None:
             found = (await served.translate("echo1 echo2 echo3")).results[0].segments[0].hypotheses[0]
             pair = translation_pb2.TranslationPair(source="echo1 echo2 echo3", target=found.text)
             request = translation_pb2.ScoreTranslationRequest(pairs=[pair])
-            (scored,) = (await served.translation.ScoreTranslation(request, timeout=10)).results
+            (scored,) = (await served.translation.ScoreTranslation(request, timeout=PATIENCE)).results
             assert scored.segment.hypotheses[0].score == pytest.approx(found.score, abs=1e-4)
 
     asyncio.run(run())
@@ -296,34 +298,46 @@ def test_a_text_that_the_model_cannot_encode_fails_alone() -> None:
 
 
 @pytest.mark.parametrize("way", ["cancel", "deadline"])
-def test_a_caller_that_leaves_frees_its_rows_and_changes_no_other_answer(way: str) -> None:
+def test_a_caller_that_leaves_frees_its_rows_and_changes_no_other_answer(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up = threading.Event()
     barrier = Barrier()
     model = fake_model(before_step=barrier)
 
     async def run() -> None:
         async with serving(model, workers=1) as served:
             expected = await served.translate(TEXTS[0])
-            barrier.arm()
-            staying = asyncio.ensure_future(served.translate(TEXTS[0]))
-            request = translation_pb2.TranslateRequest(texts=[TEXTS[3]])
-            leaving = served.translation.Translate(request, timeout=0.3 if way == "deadline" else 20)
             engine = served.front.loaded.engine if served.front.loaded else None
             assert engine is not None
-            await eventually(lambda: engine.running + engine.waiting == 2)
+            await eventually(lambda: engine.running == 0)
+            cancel = engine.cancel
+            monkeypatch.setattr(engine, "cancel", lambda ticket: (cancel(ticket), given_up.set()))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] - a stand-in
+            barrier.arm()
+            request = translation_pb2.TranslateRequest(texts=[TEXTS[3]])
+            patience = 0.3 if way == "deadline" else PATIENCE
+            leaving = served.translation.Translate(request, timeout=patience)
+            await eventually(lambda: barrier.reached.is_set() or leaving.done())
+            while not barrier.reached.is_set():  # On a slow machine the deadline may pass on the way here.
+                patience *= 2
+                leaving = served.translation.Translate(request, timeout=patience)
+                await eventually(lambda leaving=leaving: barrier.reached.is_set() or leaving.done())
+            staying = asyncio.ensure_future(served.translate(TEXTS[0]))
+            await eventually(lambda: engine.waiting >= 1)
             if way == "cancel":
                 leaving.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await leaving
             else:
                 assert (await refused(leaving)).code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            await asyncio.sleep(0.1)  # The server hears of it.
+            await eventually(given_up.is_set)  # The server hears of it.
             steps = len(model.steps)
-            barrier.lifted.set()
+            barrier.lift()
             assert without_times((await staying).results[0]) == without_times(expected.results[0])
             # The step that was waiting may hold the row of the one who left, no later one does.
             lost = (15, 16, END)  # echo11 echo12
             assert all(lost not in sources for sources in model.steps[steps:])
-            assert engine.running == engine.waiting == 0
+            await eventually(lambda: engine.running == engine.waiting == 0)
 
     asyncio.run(run())
 
@@ -336,7 +350,7 @@ def test_the_deadline_of_the_server_ends_a_call_without_one() -> None:
             barrier.arm()
             call = served.translation.Translate(translation_pb2.TranslateRequest(texts=["echo1"]))
             assert (await refused(call)).code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            barrier.lifted.set()
+            barrier.lift()
 
     asyncio.run(run())
 
@@ -353,14 +367,14 @@ def test_a_full_queue_is_told_at_once_with_a_time_to_come_back_and_nothing_is_lo
             assert engine is not None
             calls = [asyncio.ensure_future(served.translate("echo1", decoding=beams))]
             # Before the others, or all three might meet in the queue, which holds two.
-            await eventually(lambda: engine.running == 1)
+            await eventually(barrier.reached.is_set)
             calls += [asyncio.ensure_future(served.translate("echo1", decoding=beams)) for _ in range(2)]
             await eventually(lambda: engine.waiting == 2)
             error = await refused(served.translate("echo2"))
             assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert detail_of(error, error_details_pb2.RetryInfo).retry_delay.ToMilliseconds() > 0
             assert int(dict(error.trailing_metadata() or ())["grpc-retry-pushback-ms"]) > 0
-            barrier.lifted.set()
+            barrier.lift()
             assert all(response.results[0].text for response in await asyncio.gather(*calls))
 
     asyncio.run(run())
@@ -429,10 +443,13 @@ def test_large_texts_are_prepared_outside_of_the_event_loop(monkeypatch: pytest.
 
 def test_health_answers_while_every_thread_is_busy_with_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
+    held: list[str] = []
     prepare = TextPipeline.prepare
 
     def wait(self: TextPipeline, text: str, **options: Any) -> tuple[SourceSegment, ...]:
-        assert len(text) < 1000 or release.wait(20)
+        if len(text) >= 1000:
+            held.append(text)
+            assert release.wait(PATIENCE)
         return prepare(self, text, **options)
 
     monkeypatch.setattr(TextPipeline, "prepare", wait)
@@ -441,8 +458,8 @@ def test_health_answers_while_every_thread_is_busy_with_texts(monkeypatch: pytes
         async with serving(fake_model()) as served:
             heavy = [asyncio.ensure_future(served.translate("echo1 " * 100 + " " * 2000)) for _ in range(10)]
             try:
-                await asyncio.sleep(0.05)
-                assert await asyncio.wait_for(served.health(), 2) == 1
+                await eventually(lambda: len(held) == 2)  # As many as there are threads.
+                assert await asyncio.wait_for(served.health(), PATIENCE) == 1
                 assert (await served.translate("echo1")).results[0].text
             finally:
                 release.set()
@@ -454,14 +471,14 @@ def test_health_answers_while_every_thread_is_busy_with_texts(monkeypatch: pytes
 def test_models_are_listed_and_described() -> None:
     async def run() -> None:
         async with serving(fake_model()) as served:
-            listed = await served.models.ListModels(model_pb2.ListModelsRequest(), timeout=5)
+            listed = await served.models.ListModels(model_pb2.ListModelsRequest(), timeout=PATIENCE)
             (model,) = listed.models
             assert (model.name, model.version, model.is_default) == ("null", "1", True)
             assert listed.limits.max_texts == 128
-            one = await served.models.GetModel(model_pb2.GetModelRequest(name="null"), timeout=5)
+            one = await served.models.GetModel(model_pb2.GetModelRequest(name="null"), timeout=PATIENCE)
             assert one.model == model
             assert one.bundle.limits.max_source_tokens == 256
-            missing = served.models.GetModel(model_pb2.GetModelRequest(name="null", version="2"), timeout=5)
+            missing = served.models.GetModel(model_pb2.GetModelRequest(name="null", version="2"), timeout=PATIENCE)
             error = await refused(missing)
             assert error.code() is grpc.StatusCode.NOT_FOUND
             assert detail_of(error, error_details_pb2.ResourceInfo).resource_name == "null/2"
@@ -475,8 +492,8 @@ def test_model_requests_with_unknown_fields_are_refused() -> None:
     async def run() -> None:
         async with serving(fake_model()) as served:
             for call in (
-                served.models.ListModels(model_pb2.ListModelsRequest.FromString(unknown), timeout=5),
-                served.models.GetModel(model_pb2.GetModelRequest.FromString(unknown), timeout=5),
+                served.models.ListModels(model_pb2.ListModelsRequest.FromString(unknown), timeout=PATIENCE),
+                served.models.GetModel(model_pb2.GetModelRequest.FromString(unknown), timeout=PATIENCE),
             ):
                 error = await refused(call)
                 assert error.code() is grpc.StatusCode.INVALID_ARGUMENT

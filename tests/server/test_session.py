@@ -22,6 +22,7 @@ from server.graph_check import describe
 from server.request import DecodeResult
 from server.session import CPU, CUDA, OpenModel, open_model
 from tests.server.engine_fakes import FakeObserver, request
+from tests.server.serving import PATIENCE
 
 NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
 
@@ -197,7 +198,7 @@ def test_the_null_bundle_answers_through_the_engine(model: OpenModel) -> None:
     requests = [request([4] * length + [3], beam_size=beam) for length in (1, 20, 100) for beam in (1, 4)]
     engine.submit(model.bundle.key, requests, receive)
     for _ in requests:
-        assert done.acquire(timeout=20)
+        assert done.acquire(timeout=PATIENCE)
     engine.stop(1.0)
     for index, asked in enumerate(requests):
         outcome = outcomes[index]
