@@ -35,6 +35,7 @@ with additive attention are needed; the Transformer joins where it is there.
 """
 _ALIGNMENTS = "alignments/bicici-de-en/test.tsv"
 _EVERY_SECONDS = 15.0
+_BEAM = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,13 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--train", action="store_true", help="first train the rungs that are missing, which takes hours"
     )
+    parser.add_argument("--partial", action="store_true", help="go on without the rungs that are missing")
     parser.add_argument(
         "--docs", type=Path, default=Path("docs/ladder.md"), metavar="FILE.md", help="the page (default: %(default)s)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures (default: beside the page)")
     parser.add_argument("--from-json", type=Path, metavar="FILE", help="only draw and write again what FILE holds")
     parser.add_argument("--candidates", type=int, metavar="N", help="only list translations whose attention shows much")
-    parser.add_argument("--beam", type=int, default=5, help="beam size (default: %(default)s)")
+    parser.add_argument("--beam", type=int, default=_BEAM, help="beam size (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="processor threads (default: %(default)s)")
 
 
@@ -97,7 +99,6 @@ def _measure(args: argparse.Namespace) -> LadderReport | None:
     corpus = read_multi30k(data)
     gold = read_alignments(data / _ALIGNMENTS, turned=True)
     torch.set_num_threads(args.threads)
-    start = time.monotonic()
     missing = _make_missing(args, data)
     climbed = climb(args.runs, [recipe for recipe in _recipes() if recipe not in missing])
     if args.candidates is not None:
@@ -118,8 +119,10 @@ def _measure(args: argparse.Namespace) -> LadderReport | None:
         setting={
             **setting(),
             "data": corpus.origin,
-            "minutes": f"{(time.monotonic() - start) / 60:.0f}",
-            "command": "regard ladder --runs runs --data $REGARD_DATA",
+            # With names in place of folders, which differ from machine to machine.
+            "command": "regard ladder --runs runs --data $REGARD_DATA"
+            + f" --beam {args.beam}" * (args.beam != _BEAM)
+            + " --partial" * args.partial,
         },
     )
 
@@ -146,12 +149,14 @@ def _make_missing(args: argparse.Namespace, data: Path) -> list[str]:
             train(RECIPES[recipe](), data=data, out=args.runs / recipe, hardware=Hardware(threads=args.threads))
         missing = missing_from(args.runs)
     lacking = [recipe for recipe in missing if rung_of(recipe).required]
+    if args.partial and len(missing) < len(_recipes()):
+        return missing
     if lacking:
         places = ", ".join(f"{rung_of(recipe).name} in {checkpoint_folder(args.runs, recipe)}" for recipe in lacking)
         first = lacking[0]
         raise ValueError(
             f"there is no checkpoint of {places}; make each with `regard train {first} --data {data} "
-            f"--out {args.runs / first}`, or all by adding --train"
+            f"--out {args.runs / first}`, or all by adding --train, or do without by --partial"
         )
     return missing
 
@@ -159,7 +164,9 @@ def _make_missing(args: argparse.Namespace, data: Path) -> list[str]:
 def _list_candidates(climbed: Sequence[Climbed], sources: Sequence[str], search: SearchConfig, most: int) -> None:
     from training.ladder_attention import KINDS, as_text, candidates, look
 
-    [attentive] = [one for one in climbed if one.recipe.name == "multi30k_attention"]
+    attentive = next((one for one in climbed if one.recipe.name == "multi30k_attention"), None)
+    if attentive is None:
+        raise ValueError("candidates are of multi30k_attention, which is missing")
     progress = _Progress(sys.stderr)
     progress.tell(f"translating {len(sources)} sentences")
     looks = look(attentive.found, sources, search)

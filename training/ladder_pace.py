@@ -43,11 +43,12 @@ def epoch_of(data: TranslationData) -> list[Batch]:
 
 
 def side_by_side(
-    models: Sequence[TrainedModel], epoch: Sequence[Batch], clock: Callable[[], float] = time.perf_counter
+    models: Sequence[TrainedModel], epoch: Sequence[Batch], clock: Callable[[], float] = time.process_time
 ) -> list[float]:
     """Return target tokens a second of each model when it learns from the same batches, the best of several rounds.
 
-    Models take turns, so that what else the machine does slows all of them alike. Their weights stay as they are.
+    Seconds are those of the processor, which other work of the machine does not add to, and models take turns, so that
+    it slows all of them alike. Their weights stay as they are.
     """
     # Evenly over all lengths.
     ordered = sorted(epoch, key=lambda batch: batch.target_out.shape[1])

@@ -23,7 +23,7 @@ sentences give.
 """
 
 _COSTS = """\
-Tokens are those of targets. Side by side: whole updates on the same batches, rungs in turn, the best of three rounds.
+Tokens are those of targets. Processor time: whole updates on the same batches, rungs in turn, best of three rounds.
 The log is that of the training itself, whose machine had other work too, so it says less; minutes are the tokens seen
 at that pace, without validation. chrF: Popović 2015.
 """
@@ -81,10 +81,8 @@ def page(report: LadderReport, *, images: str, figures: str, shown: Sequence[Sho
         _missing(report),
         "## What each step buys",
         f"![BLEU of each rung on the test sets]({plot}steps.png)",
-        "\n".join(_gain(before, rung, first) for before, rung in pairwise(report.rungs)),
-        f"In brackets the middle 95 % of the differences when the same sentences of {first} are drawn again and again "
-        "(paired bootstrap, Koehn 2004). sacreBLEU (Post 2018), capitals taken for small letters, "
-        f"{report.search}:",
+        _gains(report.rungs, first),
+        f"sacreBLEU (Post 2018), capitals taken for small letters, {report.search}:",
         scores_table(report),
         "Beside published figures, measured as papers on Multi30k do (one reference, lowercased, punctuation "
         "normalised, cut by Moses' rules):",
@@ -97,7 +95,7 @@ def page(report: LadderReport, *, images: str, figures: str, shown: Sequence[Sho
         parts_table(report),
         "## What it costs",
         cost_table(report),
-        f"BLEU and chrF on {first}. {_COSTS}",
+        f"BLEU and chrF on {first}.\n{_COSTS}",
         _ALIGNMENTS.format(alignments=report.alignments),
         *(["## What it looks at", _LOOKS, *looks] if looks else []),
         *(["## How they learn", f"![validation while learning]({plot}curves.png)", _CURVES] * _has_curves(report)),
@@ -124,7 +122,17 @@ def _missing(report: LadderReport) -> str:
     if not report.missing:
         return ""
     names = ", ".join(rung_of(recipe).name for recipe in report.missing)
-    return f"Not trained yet, and so not in what follows: **{names}**. It joins by itself once it is."
+    return f"Not trained yet, and so not in what follows: **{names}**. Trained, they join by themselves."
+
+
+def _gains(rungs: Sequence[RungReport], test: str) -> str:
+    if len(rungs) < 2:
+        return ""
+    return (
+        "\n".join(_gain(before, rung, test) for before, rung in pairwise(rungs))
+        + f"\n\nIn brackets the middle 95 % of the differences when the same sentences of {test} are drawn again and "
+        "again (paired bootstrap, Koehn 2004)."
+    )
 
 
 def _gain(before: RungReport, rung: RungReport, test: str) -> str:

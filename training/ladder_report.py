@@ -31,7 +31,7 @@ class Pace:
     """How fast a rung learns."""
 
     logged: float | None  # target tokens a second of its training, by its log; None where there is none
-    side_by_side: float  # the same, measured on the same batches in turn with the other rungs
+    side_by_side: float  # a second of processor time, on the same batches in turn with the other rungs
     minutes: float | None  # of its training, by its log
 
 

@@ -65,7 +65,7 @@ def cost_table(report: LadderReport) -> str:
                 error,
             )
         )
-    paces = ("tokens/s, side by side", "tokens/s, its log")
+    paces = ("tokens/s of processor time", "tokens/s, its log")
     return _table(("rung", "parameters", *paces, "epochs (best)", "minutes", "BLEU", "chrF", "AER"), rows)
 
 

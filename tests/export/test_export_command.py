@@ -68,7 +68,7 @@ def test_weights_with_nan_are_refused_by_name(toy_run: ToyRun, tmp_path: Path) -
     shutil.copytree(toy_run.folder, tmp_path / "run")
     spoiled = checkpoint.load(tmp_path / "run" / "best")
     with torch.no_grad():
-        spoiled.model.bridge.bias[3] = torch.nan
+        dict(spoiled.model.named_parameters())["bridge.bias"][3] = torch.nan
     checkpoint.save(tmp_path / "run" / "best", spoiled)
     with pytest.raises(Exception, match=r"bridge\.bias"):
         build(tmp_path / "run", BuildSettings(), quiet)

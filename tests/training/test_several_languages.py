@@ -1,7 +1,7 @@
 """Several target languages in one model: the source's last entry says which is wanted, and no text can spell it."""
 
 # torch types tolist only in part.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections import Counter
 

@@ -39,6 +39,7 @@ def edit(folder: Path, **changes: Any) -> None:
 def test_a_checkpoint_comes_back(saved: Path, vocabulary: Vocabulary) -> None:
     found = checkpoint.load(saved)
     torch.manual_seed(7)
+    assert isinstance(found.model, Rnn)
     expected = Rnn(found.model.config)
     for (name, weight), (_, other) in zip(found.model.named_parameters(), expected.named_parameters(), strict=True):
         assert torch.equal(weight, other), name
