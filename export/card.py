@@ -39,12 +39,13 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def _facts(manifest: bundle_pb2.Bundle) -> str:
     attention = manifest.attention
+    returned = f"returned with every token; layers: {attention.layers}, heads: {attention.heads}"
     rows = [
         ("Task", bundle_pb2.Task.Name(manifest.task).removeprefix("TASK_").lower()),
         ("Source languages", ", ".join(manifest.source_languages) or "any"),
         ("Target languages", ", ".join(manifest.target_languages) or "any"),
         ("Vocabulary", f"{manifest.tokenizer.vocabulary_size} entries, shared by source and target"),
-        ("Attention", f"returned with every token; layers: {attention.layers}, heads: {attention.heads}"),
+        ("Attention", returned if attention.layers else "none: the model has no attention to return"),
     ]
     return _table(("What", "Value"), rows)
 

@@ -20,8 +20,8 @@ def check_graph(model: ModelProto, ports: GraphPorts, *, domains: frozenset[str]
     """Check what holds for every graph of ours, traced or rewritten.
 
     Raises GraphError for ports other than promised (an axis that lost its name became a constant), weights outside
-    the file, operators of other domains than the given ones, and a GRU that ignores lengths or resets before the
-    product.
+    the file, operators of other domains than the given ones, a GRU or LSTM that ignores lengths, a GRU that resets
+    before the product, and an LSTM that lets in what it forgets.
     """
     for kind, promised, found in (
         ("input", ports.inputs, model.graph.input),
@@ -39,18 +39,24 @@ def check_graph(model: ModelProto, ports: GraphPorts, *, domains: frozenset[str]
     for node in model.graph.node:
         if node.domain not in domains:
             raise GraphError(f"{node.op_type} is of the domain {node.domain}, which this profile does not allow.")
-        if node.op_type == "GRU":
-            _check_gru(node)
+        if node.op_type in ("GRU", "LSTM"):
+            _check_recurrent(node)
     try:
         onnx.checker.check_model(model, full_check=True)  # pyright: ignore[reportUnknownMemberType]  half typed
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise GraphError(f"The graph is not valid ONNX: {error}") from error
 
 
-def _check_gru(node: NodeProto) -> None:
-    if attributes(node).get("linear_before_reset", 0) != 1:
+def _check_recurrent(node: NodeProto) -> None:
+    settings = attributes(node)
+    if node.op_type == "GRU" and settings.get("linear_before_reset", 0) != 1:
         raise GraphError(
             f"{node.name} resets before the product, but torch's GRU does after: linear_before_reset is not 1."
+        )
+    if node.op_type == "LSTM" and settings.get("input_forget", 0) != 0:
+        raise GraphError(
+            f"{node.name} has one gate for what enters and what is forgotten, but torch's LSTM has two: input_forget "
+            "is not 0."
         )
     if len(node.input) < 5 or not node.input[4]:
         raise GraphError(f"{node.name} has no sequence_lens: it would read padding as words.")

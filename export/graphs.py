@@ -43,13 +43,19 @@ class EncodeGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    """token, every field of state, every field of memory -> scores, every field of the next state, attention."""
+    """token, every field of state, every field of memory -> scores, every field of the next state, attention.
 
-    def __init__(self, model: Model, memory: type[tuple[Tensor, ...]], state: type[tuple[Tensor, ...]]) -> None:
+    A model without attention has no such output.
+    """
+
+    def __init__(
+        self, model: Model, memory: type[tuple[Tensor, ...]], state: type[tuple[Tensor, ...]], *, attends: bool
+    ) -> None:
         super().__init__()
         self.model = model
         self._memory = memory
         self._state = state
+        self._attends = attends
         self._state_size = len(_fields(state))
 
     def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -58,7 +64,7 @@ class StepGraph(nn.Module):
         state = self._state(*parts[: self._state_size])
         memory = self._memory(*parts[self._state_size :])
         scores, following, attention = self.model.step(token, state, memory)
-        return (scores, *following, attention)
+        return (scores, *following, attention) if self._attends else (scores, *following)
 
 
 class TraceableModel(NamedTuple):
@@ -104,7 +110,7 @@ def open_model(model: Model, *, vocabulary: int) -> TraceableModel:
     )
     return TraceableModel(
         encode=EncodeGraph(model).eval(),
-        step=StepGraph(model, type(memory), type(state)).eval(),
+        step=StepGraph(model, type(memory), type(state), attends=ports.layers > 0).eval(),
         ports=ports,
         encode_samples=tuple(sources),
         step_samples=tuple(

@@ -20,7 +20,7 @@ from export.bundle import name_and_version, read_bundle
 from export.checks import PLAIN, check_graph
 from export.errors import BundleError, ExportError
 from export.greedy import random_sources
-from export.manifest import check_attention, check_attention_ports, check_limits
+from export.manifest import check_attention, check_attention_ports, check_limits, check_parity
 from export.parity import Grid, measure
 from export.ports import GraphPorts, ModelPorts, Port, Role
 from export.quantize import CONTRIB
@@ -45,6 +45,7 @@ def verify(folder: Path, say: Say) -> None:
     for profile in manifest.profiles:
         machines[profile.name] = _open(profile, bundle.files, manifest.tokenizer.vocabulary_size)
         check_attention_ports(manifest.attention, machines[profile.name][1])
+        check_parity(profile, machines[profile.name][1])
         say(f"profile {profile.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
     if manifest.default_profile not in machines:
         raise BundleError(f"The default profile {manifest.default_profile!r} is not among {sorted(machines)}.")
@@ -144,8 +145,9 @@ Verify a bundle without what trained it.
 
 Every file must be the one that bundle.json vouches for, with no other beside it; limits and alignment heads must be
 there and within what can be served; the graphs must have the promised ports, opset and IR, and open in the ONNX Runtime
-that is installed; the tokenizer must fit the model; all profiles must compute the same, within what they promise, over
-sizes and padding, without NaN, and with attention that is exactly 0 on padding.
+that is installed; the tokenizer must fit the model; every profile must have a record of how far it was from its model,
+on every port and within what was allowed; all profiles must compute the same, within what they promise, over sizes and
+padding, without NaN, and with attention that is exactly 0 on padding.
 """
 _EPILOG = """\
 example:

@@ -15,6 +15,7 @@ from google.protobuf import json_format
 from regard.v1 import bundle_pb2
 from server.bundle_files import check_files
 from server.errors import BundleError
+from server.parity_record import check_parity
 from server.ports import GraphSpec, PortSpec, check_graphs, read_graph, read_predictable
 from server.request import ModelKey
 from server.vocabulary import SPECIAL_TOKENS, check_vocabulary
@@ -183,6 +184,7 @@ def _read_profiles(
             heads=manifest.attention.heads,
             where=where,
         )
+        check_parity(choice, encode, step, where=where)
         pairs[choice.name] = (encode, step)
         widths.add(predictable)
     if len(widths) > 1:

@@ -3,6 +3,9 @@
 It does not know which model it is given: anything whose memory has keys and values that attention looks at.
 """
 
+# torch and matplotlib type tolist and what draws only in part.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -95,7 +98,7 @@ def position(vocabulary: Vocabulary, text: str, word: str) -> int:
 def next_words(vocabulary: Vocabulary, look: Look, count: int = 2) -> str:
     """Return the most probable next pieces with their probabilities, after the first one only likely ones."""
     best = look.log_probabilities.topk(count)
-    pieces = [vocabulary.tokenizer.id_to_token(int(index)).replace("▁", "") for index in best.indices]
+    pieces = [_piece(vocabulary, int(index)) for index in best.indices]
     named = list(zip(pieces, best.values.exp().tolist(), strict=True))
     return ", ".join(
         f"{piece} {value:.2f}" for piece, value in named[:1] + [pair for pair in named[1:] if pair[1] > 0.02]
@@ -136,12 +139,17 @@ def draw(vocabulary: Vocabulary, found: Sequence[Look], pieces: Sequence[str], a
         axes.text(len(pieces) - 0.35, row, next_words(vocabulary, look), va="center")
     axes.text(len(pieces) - 0.35, -0.75, "would say", va="center", style="italic")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, bbox_inches="tight")  # pyright: ignore[reportUnknownMemberType]  typed in part
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def _piece(vocabulary: Vocabulary, index: int) -> str:
+    """Return an entry as it is read, without the mark of a word's start."""
+    return (vocabulary.tokenizer.id_to_token(index) or "").replace("▁", "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m training.key_value", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m training.key_value", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("checkpoint", type=Path, help="folder of a trained model, such as runs/toy/best")
     parser.add_argument("source", help="a text to read")
     parser.add_argument("--exchange", nargs=2, required=True, metavar="WORD", help="words of the text, a piece each")
@@ -165,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     sys.stdout.write(table(vocabulary, found, words, args.layer, args.head) + "\n")
     if args.picture is not None:
-        pieces = [vocabulary.tokenizer.id_to_token(index).replace("▁", "") for index in source]
+        pieces = [_piece(vocabulary, index) for index in source]
         draw(vocabulary, found, pieces, (args.layer, args.head), args.picture)
     return 0
 

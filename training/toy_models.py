@@ -43,18 +43,6 @@ def toy_model(
                 dropout=dropout,
             )
         )
-    if rung == "attention" and readout == "mlp":  # TEMPORARY until rnn.py has its options
-        return Rnn(
-            RnnConfig(
-                vocabulary=vocabulary,
-                output=output,
-                embedding=32,
-                encoder=32,
-                decoder=64,
-                attention=32,
-                dropout=dropout,
-            )
-        )
     return Rnn(
         RnnConfig(
             vocabulary=vocabulary,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from export import bundle as bundle_module
 from export.bundle import Bundle, canonical_json, name_and_version, read_bundle, write_bundle
-from export.errors import BundleError
+from export.errors import BundleError, ExportError, ParityError
 from export.null import null_bundle
 from export.verify import main as verify_command
 from export.verify import verify
@@ -153,11 +153,30 @@ def test_flipped_bit_is_refused_by_file(name: str, written: Path, capsys: pytest
     assert f"{name} is not the file that the manifest vouches for" in capsys.readouterr().err
 
 
-def test_truncated_file_is_refused_by_name_and_sizes(written: Path) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+def test_truncated_file_is_refused_by_name_and_sizes(share: float, written: Path) -> None:
+    data = (written / "step.onnx").read_bytes()
+    left = int(len(data) * share)
+    (written / "step.onnx").write_bytes(data[:left])
+    refused_by_both(written, f"step.onnx has {left} bytes, but the manifest says {len(data)}")
+
+
+def test_mended_bundle_holds_again(written: Path) -> None:
     data = (written / "step.onnx").read_bytes()
     (written / "step.onnx").write_bytes(data[:-1])
-    with pytest.raises(BundleError, match=f"step.onnx has {len(data) - 1} bytes, but the manifest says {len(data)}"):
-        verify(written, quiet)
+    refused_by_both(written, r"step\.onnx has")
+    (written / "step.onnx").write_bytes(data)
+    verify(written, quiet)
+    assert load_bundle(written).key.name == "null"
+
+
+def test_vocabulary_of_another_model_is_refused_though_it_has_the_same_size(written: Path) -> None:
+    path = written / "tokenizer.json"
+    text = path.read_text(encoding="utf-8")
+    swapped = text.replace('"echo58"', '"@"').replace('"echo59"', '"echo58"').replace('"@"', '"echo59"')
+    assert len(swapped) == len(text)
+    path.write_text(swapped, encoding="utf-8")
+    refused_by_both(written, r"tokenizer\.json is not the file that the manifest vouches for")
 
 
 def test_missing_file_is_refused_by_name(written: Path) -> None:
@@ -202,8 +221,8 @@ def test_manifest_that_names_files_elsewhere_is_refused(written: Path) -> None:
         verify(written, quiet)
 
 
-def refused_by_both(folder: Path, said: str) -> None:
-    with pytest.raises(BundleError, match=said):
+def refused_by_both(folder: Path, said: str, error: type[ExportError] = BundleError) -> None:
+    with pytest.raises(error, match=said):
         verify(folder, quiet)
     with pytest.raises(ServerRefusal):
         load_bundle(folder)
@@ -258,6 +277,51 @@ def test_limits_and_attention_that_cannot_be_served_are_refused(
 ) -> None:
     rewrite(written, change)
     refused_by_both(written, said)
+
+
+def in_record(**changes: object) -> Callable[[dict[str, Any]], object]:
+    return lambda manifest: manifest["profiles"][1]["parity"].update(changes)
+
+
+def without_record(manifest: dict[str, Any]) -> None:
+    del manifest["profiles"][1]["parity"]
+
+
+def with_another_port(manifest: dict[str, Any]) -> None:
+    manifest["profiles"][1]["parity"]["ports"].append({"port": "logits"})
+
+
+def off_by(port: str, difference: float | str) -> Callable[[dict[str, Any]], object]:
+    def change(manifest: dict[str, Any]) -> None:
+        for entry in manifest["profiles"][1]["parity"]["ports"]:
+            if entry["port"] == port:
+                entry["worstAbsolute"] = difference
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without_record, "of profile 'cpu' is missing"),
+        (in_record(tolerance=0), "has a tolerance of 0.0"),
+        (in_record(tolerance="Infinity"), "has a tolerance of inf"),
+        (in_record(batches=[]), r"has batches \[\]"),
+        (in_record(sourceLengths=[0]), r"has source_lengths \[0\]"),
+        (in_record(steps=0), r"has steps \[0\]"),
+        (in_record(greedyAgreement=1.5), "has a greedy agreement of 1.5"),
+        (in_record(ports=[]), "does not cover the port 'attention'"),
+        (in_record(ports=[{"port": "logits"}]), "does not cover the port 'attention'"),
+        (with_another_port, "covers 'logits'"),
+        (off_by("scores", 2e-6), "'scores' is off by 2e-06, but 1e-06 is allowed"),
+        (off_by("attention", "NaN"), "'attention' is off by nan"),
+    ],
+)
+def test_profile_that_was_not_compared_or_is_too_far_off_is_refused(
+    change: Callable[[dict[str, Any]], object], said: str, written: Path
+) -> None:
+    rewrite(written, change)
+    refused_by_both(written, said, ParityError)
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

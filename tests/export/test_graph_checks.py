@@ -61,6 +61,35 @@ def test_gru_without_lengths_is_refused() -> None:
         check_graph(gru(lengths=False, linear_before_reset=1), GRU_PORTS)
 
 
+def lstm(*, lengths: bool = True, input_forget: int | None = None) -> ModelProto:
+    """Return a graph of one LSTM of 2 inputs and 3 units."""
+    model = gru(lengths=lengths)
+    reader = model.graph.node[1]
+    reader.op_type = "LSTM"
+    if input_forget is not None:
+        reader.attribute.append(helper.make_attribute("input_forget", input_forget))
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.ones((1, 12, size), np.float32), name) for name, size in (("w", 2), ("r", 3))
+    )
+    return model
+
+
+@pytest.mark.parametrize("model", [lstm(), lstm(input_forget=0)], ids=["absent", "0"])
+def test_lstm_as_torch_computes_it_is_accepted(model: ModelProto) -> None:
+    check_graph(model, GRU_PORTS)
+
+
+def test_lstm_without_lengths_is_refused() -> None:
+    with pytest.raises(GraphError, match="reader has no sequence_lens: it would read padding as words"):
+        check_graph(lstm(lengths=False), GRU_PORTS)
+
+
+def test_lstm_that_lets_in_what_it_forgets_is_refused() -> None:
+    with pytest.raises(GraphError, match="reader has one gate for what enters and what is forgotten"):
+        check_graph(lstm(input_forget=1), GRU_PORTS)
+
+
 def test_axis_that_became_a_number_is_refused() -> None:
     with pytest.raises(GraphError, match="should have the input"):
         check_graph(gru(batch=3, linear_before_reset=1), GRU_PORTS)

@@ -103,6 +103,8 @@ def test_a_model_without_attention_is_read(bundle: Path) -> None:
         for profile in manifest["profiles"]:
             outputs = profile["step"]["outputs"]
             outputs[:] = [entry for entry in outputs if entry["role"] != "PORT_ROLE_ATTENTION"]
+            compared = profile["parity"]["ports"]
+            compared[:] = [entry for entry in compared if entry["port"] != "attention"]
 
     rewrite(bundle, change)
     loaded = load_bundle(bundle)
@@ -254,6 +256,37 @@ def test_a_file_that_is_a_link_out_of_the_bundle_is_refused(bundle: Path) -> Non
 def test_file_names_with_directories_are_refused(bundle: Path, name: str) -> None:
     rewrite(bundle, lambda manifest: manifest["files"][0].update(path=name))
     assert "expected a plain file name" in refusal(bundle)
+
+
+WRONG_PARITY: list[tuple[Change, str]] = [
+    (lambda m: m["profiles"][1].pop("parity"), "profile 'cpu': parity is missing"),
+    (lambda m: parity(m).update(tolerance=0), "parity.tolerance is 0.0, expected a positive number"),
+    (lambda m: parity(m).update(tolerance="Infinity"), "parity.tolerance is inf"),
+    (lambda m: parity(m).update(tolerance="NaN"), "parity.tolerance is nan"),
+    (lambda m: parity(m).pop("batches"), "parity.batches is [], expected positive numbers"),
+    (lambda m: parity(m).update(sourceLengths=[0]), "parity.source_lengths is [0]"),
+    (lambda m: parity(m).pop("steps"), "parity.steps is [0]"),
+    (lambda m: parity(m).update(greedyAgreement=1.5), "parity.greedy_agreement is 1.5, expected 0 to 1"),
+    (lambda m: off(m, "scores", 2e-6), "the port 'scores' is off by 2e-06, and 1e-06 is allowed"),
+    (lambda m: off(m, "attention", "NaN"), "the port 'attention' is off by nan"),
+    (lambda m: parity(m).update(ports=[]), "parity does not cover the port 'attention'"),
+    (lambda m: parity(m)["ports"].append({"port": "logits"}), "parity covers 'logits', which is no port"),
+    (lambda m: parity(m)["ports"].append({"port": "scores"}), "parity covers 'scores', which is no port, or is there"),
+]
+
+
+def parity(manifest: Manifest) -> Manifest:
+    return manifest["profiles"][1]["parity"]
+
+
+def off(manifest: Manifest, name: str, difference: float | str) -> None:
+    next(entry for entry in parity(manifest)["ports"] if entry["port"] == name).update(worstAbsolute=difference)
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG_PARITY)
+def test_a_profile_that_was_not_compared_or_is_too_far_off_is_refused(bundle: Path, change: Change, said: str) -> None:
+    rewrite(bundle, change)
+    assert said in refusal(bundle)
 
 
 def test_a_file_listed_twice_is_refused(bundle: Path) -> None:

@@ -279,7 +279,9 @@ def heavy(
     grpc.channel_ready_future(channel).result(timeout=PATIENCE)
     request = translation_pb2.TranslateRequest(texts=["echo " * 100] * texts)
     stub = translation_pb2_grpc.TranslationServiceStub(channel)
-    calls = [stub.Translate.future(request, timeout=timeout) for _ in range(20)]
+    calls: list[grpc.Future[translation_pb2.TranslateResponse]] = [
+        stub.Translate.future(request, timeout=timeout) for _ in range(20)
+    ]
     # Requests of one connection are taken in order.
     model_pb2_grpc.ModelServiceStub(channel).ListModels(model_pb2.ListModelsRequest(), timeout=PATIENCE)
     return channel, calls
