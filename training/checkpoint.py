@@ -6,7 +6,7 @@ It does not know how a model was trained, nor what will become of it.
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -89,7 +89,9 @@ def load(folder: Path) -> Checkpoint:
     if kind not in KINDS:
         raise CheckpointError(f"{folder} holds a model of kind {kind}, but this version knows {', '.join(KINDS)}.")
     config_type, model_type = KINDS[kind]
-    _same_keys(folder, "the model's settings", set(settings), {field.name for field in fields(config_type)})
+    # A setting that came later has the value that models had before.
+    later = {field.name for field in fields(config_type) if field.default is not MISSING} - set(settings)
+    _same_keys(folder, "the model's settings", set(settings), {field.name for field in fields(config_type)} - later)
     vocabulary = Vocabulary.load(folder / "tokenizer.json")
     if vocabulary.digest != config["vocabulary"]["sha256"]:
         raise CheckpointError(f"tokenizer.json of {folder} is not the one that the model was trained with.")

@@ -82,6 +82,22 @@ def test_a_vocabulary_of_the_wrong_size_is_refused(saved: Path) -> None:
         checkpoint.load(saved)
 
 
+def test_a_setting_that_came_after_a_checkpoint_has_the_value_of_before(saved: Path) -> None:
+    model = json.loads((saved / "config.json").read_text())["model"]
+    later = {"context", "cell", "readout"}
+    edit(saved, model={name: value for name, value in model.items() if name not in later})
+    config = checkpoint.load(saved).model.config
+    assert isinstance(config, RnnConfig)
+    assert (config.context, config.cell, config.readout) == ("attention", "gru", "mlp")
+
+
+def test_a_setting_without_which_no_model_can_be_made_is_named(saved: Path) -> None:
+    model = json.loads((saved / "config.json").read_text())["model"]
+    edit(saved, model={name: value for name, value in model.items() if name != "output"})
+    with pytest.raises(CheckpointError, match=r"missing \['output'\]"):
+        checkpoint.load(saved)
+
+
 def test_weights_of_another_shape_are_refused(saved: Path) -> None:
     model = json.loads((saved / "config.json").read_text())["model"]
     edit(saved, model={**model, "decoder": 5})
