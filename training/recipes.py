@@ -182,26 +182,26 @@ def toy_copy() -> Recipe:
 
 
 def toy_reverse_plain() -> Recipe:
-    """Words backwards without attention: long ones go wrong."""
-    return _toy("toy_reverse_plain", "reverse", "plain", pairs=3000)
+    """Up to ten words backwards without attention: long ones go wrong."""
+    return _toy("toy_reverse_plain", "reverse", "plain", pairs=3000, longest=10, dropout=0.0)
 
 
 def toy_reverse_fixed() -> Recipe:
-    """Words backwards with one context vector for all steps: long ones go wrong."""
-    return _toy("toy_reverse_fixed", "reverse", "fixed", pairs=3000)
+    """Up to ten words backwards with one context vector for all steps: long ones go wrong."""
+    return _toy("toy_reverse_fixed", "reverse", "fixed", pairs=3000, longest=10, dropout=0.0)
 
 
 def toy_reverse_lstm() -> Recipe:
-    """Words backwards, LSTM with additive attention."""
-    return _toy("toy_reverse_lstm", "reverse", "lstm", pairs=3000)
+    """Up to ten words backwards, LSTM with additive attention."""
+    return _toy("toy_reverse_lstm", "reverse", "lstm", pairs=3000, longest=10, dropout=0.0)
 
 
 def toy_reverse_transformer() -> Recipe:
-    """Words backwards, a Transformer of two layers on either side."""
-    return _toy("toy_reverse_transformer", "reverse", "transformer", pairs=3000)
+    """Up to ten words backwards, a Transformer of two layers on either side."""
+    return _toy("toy_reverse_transformer", "reverse", "transformer", pairs=3000, longest=10, dropout=0.0)
 
 
-def _toy(name: str, task: Task, rung: Rung, *, pairs: int = 1000) -> Recipe:
+def _toy(name: str, task: Task, rung: Rung, *, pairs: int = 1000, longest: int = 6, dropout: float = 0.1) -> Recipe:
     from training.fit import FitConfig
     from training.toy_data import make_toy
     from training.toy_models import toy_model
@@ -211,10 +211,10 @@ def _toy(name: str, task: Task, rung: Rung, *, pairs: int = 1000) -> Recipe:
         name=name,
         source_language="en",
         target_languages=("en",),
-        read=lambda _: make_toy(task, pairs=pairs),
+        read=lambda _: make_toy(task, pairs=pairs, longest=longest),
         needs_data=False,
         vocabulary=64,
-        model=lambda vocabulary, output: toy_model(rung, vocabulary, output, dropout=0.1),
+        model=lambda vocabulary, output: toy_model(rung, vocabulary, output, dropout=dropout),
         batches=BatchConfig(tokens=400),
         fit=FitConfig(
             epochs=12,
