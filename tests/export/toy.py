@@ -42,7 +42,7 @@ def quiet(line: str) -> None:
 def train_toy(folder: Path) -> ToyRun:
     """Train a model of 64 units for a few seconds; its checkpoint is folder/best."""
     corpus = read_toy(reverse=True)
-    sources, targets = zip(*corpus.train, strict=True)
+    sources, targets = [pair.source for pair in corpus.train], [pair.target for pair in corpus.train]
     vocabulary, output = Vocabulary.train(sources, targets, size=64)
     torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
     model = Rnn(
