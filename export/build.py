@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,10 +31,14 @@ from export.quantize import CONTRIB, observed, prepare, quantize
 from export.runtime import OnnxMachine
 from export.storage import round_weights, store_as_float16
 from export.trace import trace
+from export.transformer import open_transformer
+from export.transformer_profiles import export_cpu, export_portable
 from export.verify import check_tokenizer
 from regard.v1 import bundle_pb2
 from training.checkpoint import Checkpoint, load
 from training.recipes import RECIPES
+from training.transformer import Transformer
+from training.translation_data import Pair
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN
 
 LARGEST_SOURCE = 256
@@ -95,6 +100,33 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     say(f"read {folder}: {checkpoint.recipe}, {measured}")
     calibration, compared = _sentences(checkpoint, settings)
+    if isinstance(checkpoint.model, Transformer):
+        profiles, files, ports = _transformer_profiles(checkpoint.model, settings, calibration, compared, say)
+    else:
+        profiles, files, ports = _recurrent_profiles(checkpoint, settings, calibration, compared, say)
+    cpu = profiles[-1]
+    if cpu.parity.greedy_agreement < settings.least_agreement:
+        raise ParityError(
+            f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of {len(compared)} "
+            f"sentences' steps, but {settings.least_agreement:.1%} is asked for."
+        )
+    # Without the white space that is half of it.
+    tokenizer = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
+    files[TOKENIZER] = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":")).encode()
+    manifest = _manifest(folder, checkpoint, settings, ports)
+    manifest.profiles.extend(profiles)
+    check_tokenizer(manifest, files)
+    return Bundle(manifest, files)
+
+
+def _recurrent_profiles(
+    checkpoint: Checkpoint,
+    settings: BuildSettings,
+    calibration: list[list[int]],
+    compared: list[list[int]],
+    say: Callable[[str], object],
+) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts]:
+    """Return the profiles portable and cpu with the bytes of their graphs."""
     trained = cast("ExportableModel", checkpoint.model)
     rounded = copy.deepcopy(trained)
     round_weights(cast("nn.Module", rounded))
@@ -149,16 +181,22 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
         ),
     )
     _say_parity(cpu.parity, say)
-    if cpu.parity.greedy_agreement < settings.least_agreement:
-        raise ParityError(
-            f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of {len(compared)} "
-            f"sentences' steps, but {settings.least_agreement:.1%} is asked for."
-        )
-    files[TOKENIZER] = (folder / TOKENIZER).read_bytes()
-    manifest = _manifest(folder, checkpoint, settings, model.ports)
-    manifest.profiles.extend((portable, cpu))
-    check_tokenizer(manifest, files)
-    return Bundle(manifest, files)
+    return [portable, cpu], files, stored.ports
+
+
+def _transformer_profiles(
+    model: Transformer,
+    settings: BuildSettings,
+    calibration: list[list[int]],
+    compared: list[list[int]],
+    say: Callable[[str], object],
+) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts]:
+    """Return the profiles portable and cpu with the bytes of their graphs."""
+    portable = export_portable(model, settings.grid, compared, say)
+    _say_parity(portable.profile.parity, say)
+    cpu = export_cpu(model, settings.grid, calibration, compared, say)
+    _say_parity(cpu.profile.parity, say)
+    return [portable.profile, cpu.profile], {**portable.files, **cpu.files}, open_transformer(model, "plain").ports
 
 
 def _sentences(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[list[list[int]], list[list[int]]]:
@@ -171,15 +209,20 @@ def _sentences(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[list[li
         )
     corpus = recipe.read(settings.data or Path())
     rng = random.Random(1)  # noqa: S311  picks sentences, keeps no secret
-    picked = [
-        [pair.source for pair in rng.sample(pairs, min(count, len(pairs)))]
+    calibration, compared = (
+        [_source(checkpoint, pair) for pair in rng.sample(pairs, min(count, len(pairs)))]
         for pairs, count in (
             (corpus.train, settings.calibration_sentences),
             (corpus.valid, settings.compared_sentences),
         )
-    ]
-    calibration, compared = (checkpoint.vocabulary.encode_all(texts) for texts in picked)
+    )
     return calibration, compared
+
+
+def _source(checkpoint: Checkpoint, pair: Pair) -> list[int]:
+    """Return a sentence's ids, the last of which tells the language to translate into."""
+    *words, _ = checkpoint.vocabulary.encode(pair.source)
+    return [*words, checkpoint.vocabulary.end(pair.language)]
 
 
 def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, ports: ModelPorts) -> bundle_pb2.Bundle:
@@ -198,6 +241,11 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
             unknown_id=UNKNOWN,
             begin_id=BEGIN,
             end_id=END,
+            target_end_ids={
+                language: checkpoint.vocabulary.end(language)
+                for language in recipe.target_languages
+                if len(recipe.target_languages) > 1
+            },
         ),
         source_languages=[recipe.source_language],
         target_languages=recipe.target_languages,

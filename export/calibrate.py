@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, helper
 
-from export.greedy import greedy_steps
+from export.greedy import greedy_steps, pad_sources
 from export.ports import ModelPorts
 from export.rewrite import copy
 from export.runtime import Arrays, GraphSession, Machine
@@ -23,12 +23,7 @@ class Observer:
 
     def __init__(self, machine: Machine, step: ModelProto, names: Sequence[str]) -> None:
         self._machine = machine
-        opened = copy(step)
-        outputs = {value.name for value in step.graph.output}
-        opened.graph.output.extend(
-            helper.make_tensor_value_info(name, 1, None) for name in names if name not in outputs | _inputs(step)
-        )
-        self._step = GraphSession(opened.SerializeToString(), what="the graph to calibrate")
+        self._step = GraphSession(_show(step, names).SerializeToString(), what="the graph to calibrate")
         self.ranges = dict.fromkeys(names, 0.0)
 
     def encode(self, inputs: Arrays) -> Arrays:
@@ -44,6 +39,21 @@ class Observer:
         return outputs
 
 
+def find_encode_ranges(encode: ModelProto, names: Sequence[str], sources: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Return the largest absolute value of the named tensors of an encode graph over sources, read one by one.
+
+    Padding is nobody's, so that it widens no range.
+    """
+    opened = _show(encode, names)
+    session = GraphSession(opened.SerializeToString(), what="the graph to calibrate")
+    ranges = dict.fromkeys(names, 0.0)
+    for source in sources:
+        outputs = session.run(pad_sources([source]))
+        for name in names:
+            ranges[name] = max(ranges[name], float(np.abs(outputs[name]).max()))
+    return ranges
+
+
 def find_ranges(
     machine: Machine, step: ModelProto, names: Sequence[str], ports: ModelPorts, sources: Sequence[Sequence[int]]
 ) -> dict[str, float]:
@@ -55,6 +65,16 @@ def find_ranges(
     for _ in greedy_steps([observer], ports, sources):
         pass
     return observer.ranges
+
+
+def _show(model: ModelProto, names: Sequence[str]) -> ModelProto:
+    """Return a graph that gives the named tensors too."""
+    opened = copy(model)
+    outputs = {value.name for value in model.graph.output}
+    opened.graph.output.extend(
+        helper.make_tensor_value_info(name, 1, None) for name in names if name not in outputs | _inputs(model)
+    )
+    return opened
 
 
 def _inputs(model: ModelProto) -> set[str]:

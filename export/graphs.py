@@ -5,6 +5,7 @@ It knows models only through the Protocol of `training.model`, and nothing of ON
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -19,6 +20,9 @@ from export.runtime import Arrays
 from training.model import SequenceModel
 
 Model = SequenceModel[Any, Any]
+
+# Of batch and source. Not 1: torch takes it for a constant. Once fewer rows than positions and once more.
+SIZES = ((3, 7), (8, 4))
 
 
 class ExportableModel(SequenceModel[Any, Any], Protocol):
@@ -70,8 +74,8 @@ class StepGraph(nn.Module):
 class TraceableModel(NamedTuple):
     """A model as two modules, with its ports and, for each module, inputs of two sizes to trace it by."""
 
-    encode: EncodeGraph
-    step: StepGraph
+    encode: nn.Module
+    step: nn.Module
     ports: ModelPorts
     encode_samples: tuple[tuple[Tensor, ...], ...]
     step_samples: tuple[tuple[Tensor, ...], ...]
@@ -84,9 +88,8 @@ def open_model(model: Model, *, vocabulary: int) -> TraceableModel:
 
     Raises TraceError if an axis varies that is neither batch nor source, ValueError if a first axis is not batch.
     """
-    # Not 1: torch takes it for a constant. Once fewer rows than positions and once more.
-    sizes = [(3, 7), (8, 4)]
-    sources = [_sources(vocabulary, *size) for size in sizes]
+    sizes = SIZES
+    sources = sources_of_two_sizes(vocabulary)
     seen = [_first_step(model, inputs) for inputs in sources]
     (memory, state, scores, attention), (other_memory, other_state, _, _) = seen
 
@@ -112,7 +115,7 @@ def open_model(model: Model, *, vocabulary: int) -> TraceableModel:
         encode=EncodeGraph(model).eval(),
         step=StepGraph(model, type(memory), type(state), attends=ports.layers > 0).eval(),
         ports=ports,
-        encode_samples=tuple(sources),
+        encode_samples=sources,
         step_samples=tuple(
             (torch.full((batch,), END), *state, *memory)
             for (batch, _), (memory, state, _, _) in zip(sizes, seen, strict=True)
@@ -145,6 +148,11 @@ def _tensor(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array))  # pyright: ignore[reportUnknownMemberType]  half typed
 
 
+def sources_of_two_sizes(vocabulary: int) -> tuple[tuple[Tensor, Tensor], ...]:
+    """Return random sources and their lengths, to trace a model by."""
+    return tuple(_sources(vocabulary, *size) for size in SIZES)
+
+
 def _sources(vocabulary: int, batch: int, length: int) -> tuple[Tensor, Tensor]:
     inputs = pad_sources(random_sources(batch, length, vocabulary, np.random.default_rng(0)))
     return _tensor(inputs["source"]), _tensor(inputs["source_length"])
@@ -167,7 +175,7 @@ def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _axis(pair: tuple[int, int], sizes: list[tuple[int, int]], field: str) -> str | int:
+def _axis(pair: tuple[int, int], sizes: Sequence[tuple[int, int]], field: str) -> str | int:
     """Name the axis that had these sizes for the two inputs."""
     if pair[0] == pair[1]:
         return pair[0]

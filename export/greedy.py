@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from export.ports import NEXT, GraphPorts, ModelPorts, Role
+from export.ports import BATCH, NEXT, TARGET_AXIS, GraphPorts, ModelPorts, Role
 from export.runtime import Arrays, Machine
 
 PAD, BEGIN, END, FIRST_WORD = 0, 2, 3, 4
@@ -39,7 +39,8 @@ def greedy_steps(
         limits = np.array([min(2 * len(row) + 10, LARGEST_TARGET) for row in rows])
         inputs = pad_sources(rows)
         memories = tuple(machine.encode(inputs) for machine in machines)
-        outputs: tuple[Arrays, ...] = memories
+        room = int(limits.max())
+        outputs: tuple[Arrays, ...] = tuple(first_state(ports.step, memory, len(rows), room) for memory in memories)
         token = np.full(len(rows), BEGIN, dtype=np.int64)
         live = np.ones(len(rows), dtype=np.bool_)
         length = 0
@@ -65,10 +66,25 @@ def pad_sources(sources: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int64]
     return {"source": source, "source_length": length}
 
 
+def first_state(ports: GraphPorts, memory: Arrays, batch: int, room: int) -> dict[str, NDArray[Any]]:
+    """Return the states that the first step reads: what `encode` gave, zeros for what it did not.
+
+    Buffers have room for so many entries.
+    """
+    sizes = {BATCH: batch, TARGET_AXIS: room}
+    return {
+        port.name: memory[port.name]
+        if port.name in memory
+        else np.zeros([sizes[axis] if isinstance(axis, str) else axis for axis in port.axes], port.dtype)
+        for port in ports.inputs
+        if port.role is Role.STATE
+    }
+
+
 def step_inputs(
     ports: GraphPorts, token: NDArray[np.int64], state: Arrays, memory: Arrays
 ) -> Mapping[str, NDArray[Any]]:
-    """Return the step graph's inputs; state may be named as `encode` or as the previous step named it."""
+    """Return the step graph's inputs; state may be named as `first_state` or as the previous step named it."""
     inputs: dict[str, NDArray[Any]] = {}
     for port in ports.inputs:
         match port.role:

@@ -159,7 +159,10 @@ def null_bundle() -> Bundle:
         tokenizer=bundle_pb2.Tokenizer(
             file=TOKENIZER,
             vocabulary_size=ports.vocabulary,
-            **{f"{name}_id": index for index, name in enumerate(("pad", "unknown", "begin", "end"))},
+            pad_id=0,
+            unknown_id=1,
+            begin_id=2,
+            end_id=3,
         ),
         limits=bundle_pb2.Limits(max_source_tokens=256, max_target_tokens=256),
         attention=bundle_pb2.AttentionAxes(

@@ -13,15 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from export.errors import ParityError
-from export.greedy import BEGIN, greedy_steps, pad_sources, random_sources, step_inputs
-from export.ports import ModelPorts, Role
+from export.greedy import BEGIN, first_state, greedy_steps, pad_sources, random_sources, step_inputs
+from export.ports import NEXT, TARGET_AXIS, ModelPorts, Role
 from export.runtime import Arrays, Machine
 from regard.v1 import bundle_pb2
+
+SPARE = 3  # entries of a buffer that no step needs
+RESTART = 3  # every so many steps a row begins anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What is tried: every batch with every length, and so many steps of each."""
+    """What is tried: every batch with every length, and so many steps of each.
+
+    Now and then a row begins anew beside others that go on, as rows do that share a batch. Buffers have more room than
+    is needed; where nothing was written they hold large values and NaN.
+    """
 
     batches: tuple[int, ...] = (1, 2, 3, 5)
     source_lengths: tuple[int, ...] = (1, 2, 9, 16, 50)
@@ -90,18 +97,77 @@ def _pairs(
             inputs = pad_sources(random_sources(batch, length, ports.vocabulary, rng))
             where = f"batch {batch}, length {length}"
             memory = reference.encode(inputs)
-            yield f"{where}, encode", memory, candidate.encode(inputs)
-            state: Arrays = memory
+            yield (
+                f"{where}, encode",
+                _without_padding(memory, inputs, ports),
+                _without_padding(candidate.encode(inputs), inputs, ports),
+            )
+            first = first_state(ports.step, memory, batch, grid.steps + SPARE)
+            state: Arrays = first
+            age = np.zeros(batch, np.int64)
             feed: Arrays = {}
             for number in range(1, grid.steps + 1):
+                again: NDArray[np.bool_] = np.equal((np.arange(batch) + number) % RESTART, 0)
+                age[again] = 0
                 token = rng.integers(BEGIN, ports.predictable, size=batch)
-                feed = step_inputs(ports.step, token, state, memory)
+                feed = step_inputs(ports.step, token, _begin_again(state, first, again, age, ports), memory)
                 state, got = reference.step(feed), candidate.step(feed)
+                age += 1
                 place = f"{where}, step {number}"
-                yield place, state, got
+                yield place, _written(state, age, ports), _written(got, age, ports)
                 if ports.layers:
                     _check_attention(got["attention"], inputs["source_length"], place)
-            _check_empty_row(candidate, ports, feed, where)
+            _check_empty_row(candidate, ports, feed, age, where)
+
+
+def _begin_again(
+    state: Arrays, first: Arrays, again: NDArray[np.bool_], age: NDArray[np.int64], ports: ModelPorts
+) -> dict[str, NDArray[Any]]:
+    """Return states in which some rows are as at first, and buffers are spoilt beyond what rows have written."""
+    begun: dict[str, NDArray[Any]] = {}
+    for port in ports.step.inputs:
+        if port.role is not Role.STATE:
+            continue
+        array = state[NEXT + port.name] if NEXT + port.name in state else state[port.name]
+        if TARGET_AXIS in port.axes:
+            axis = port.axes.index(TARGET_AXIS)
+            garbage = np.full(array.shape[axis], np.nan, np.float32)
+            garbage[::2] = 1e4
+            begun[port.name] = np.where(_entries(array, axis, age), array, _along(garbage, array.ndim, axis))
+        else:
+            begun[port.name] = np.where(_along(again, array.ndim, 0), first[port.name], array)
+    return begun
+
+
+def _written(outputs: Arrays, age: NDArray[np.int64], ports: ModelPorts) -> dict[str, NDArray[Any]]:
+    """Return outputs with 0 where a buffer holds nothing yet: what stands there is nobody's."""
+    seen = dict(outputs)
+    for port in ports.step.outputs:
+        if TARGET_AXIS in port.axes:
+            array = outputs[port.name]
+            seen[port.name] = np.where(_entries(array, port.axes.index(TARGET_AXIS), age), array, np.float32(0))
+    return seen
+
+
+def _without_padding(memory: Arrays, inputs: Arrays, ports: ModelPorts) -> dict[str, NDArray[Any]]:
+    """Return memory with 0 on padding, which the mask hides: what stands there is nobody's."""
+    seen = dict(memory)
+    for port in ports.encode.outputs:
+        if port.role is Role.MEMORY and port.dtype == "float32" and "source" in port.axes:
+            array = memory[port.name]
+            axis = port.axes.index("source")
+            seen[port.name] = np.where(_entries(array, axis, inputs["source_length"]), array, np.float32(0))
+    return seen
+
+
+def _entries(array: NDArray[Any], axis: int, count: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether an entry on an axis is among the first ones of its row, broadcast to array."""
+    places = _along(np.arange(array.shape[axis], dtype=np.int64), array.ndim, axis)
+    return np.less(places, _along(count, array.ndim, 0))
+
+
+def _along(values: NDArray[Any], axes: int, axis: int) -> NDArray[Any]:
+    return values.reshape([-1 if index == axis else 1 for index in range(axes)])
 
 
 def _finite(name: str, array: NDArray[Any], where: str) -> None:
@@ -119,13 +185,13 @@ def _check_attention(attention: NDArray[np.float32], length: NDArray[np.int64], 
         raise ParityError(f"a row of attention sums to 1 only within {error:.3g} at {where}.")
 
 
-def _check_empty_row(candidate: Machine, ports: ModelPorts, feed: Arrays, where: str) -> None:
+def _check_empty_row(candidate: Machine, ports: ModelPorts, feed: Arrays, age: NDArray[np.int64], where: str) -> None:
     """Mask everything, as no caller may: softmax over nothing is where NaN comes from."""
     masks = {port.name for port in ports.step.inputs if port.role is Role.MEMORY and port.dtype == "bool"}
     if not masks:
         return
     emptied = {name: np.zeros_like(array) if name in masks else array for name, array in feed.items()}
-    outputs = candidate.step(emptied)
+    outputs = _written(candidate.step(emptied), age, ports)
     for name, array in outputs.items():
         _finite(name, array, f"{where}, nothing to look at")
     if ports.layers and (outputs["attention"] != 0.0).any():

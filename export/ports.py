@@ -26,6 +26,7 @@ class Role(Enum):
 Axes = tuple[str | int, ...]
 
 NEXT = "next."
+BATCH, SOURCE_AXIS, TARGET_AXIS = "batch", "source", "target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Port:
         name: in the graph and in the bundle.
         role: what the engine does with it.
         dtype: as numpy and ONNX write it: float32, int64, bool.
-        axes: a name for each axis that varies (batch, source), a number for each that does not.
+        axes: a name for each axis that varies (batch, source, target), a number for each that does not.
     """
 
     name: str
@@ -78,11 +79,25 @@ class ModelPorts:
     layers: int
     heads: int
 
+    @property
+    def shared(self) -> dict[str, str]:
+        """The step's outputs that can lie in the memory of an input, and those inputs: buffers with an axis target."""
+        return {NEXT + port.name: port.name for port in self.step.inputs if TARGET_AXIS in port.axes}
+
 
 def name_ports(
-    *, memory: Sequence[Part], state: Sequence[Part], vocabulary: int, predictable: int, layers: int, heads: int
+    *,
+    memory: Sequence[Part],
+    state: Sequence[Part],
+    vocabulary: int,
+    predictable: int,
+    layers: int,
+    heads: int,
+    initial_state: bool = True,
 ) -> ModelPorts:
     """Return the ports of a model with these fields of memory and state.
+
+    initial_state tells whether `encode` makes the first state; otherwise it is all zeros.
 
     Raises ValueError if a field's first axis is not batch.
     """
@@ -104,7 +119,7 @@ def name_ports(
     scores = Port(name="scores", role=Role.SCORES, dtype="float32", axes=("batch", predictable))
     attention = Port(name="attention", role=Role.ATTENTION, dtype="float32", axes=("batch", layers, heads, "source"))
     return ModelPorts(
-        encode=GraphPorts(inputs=(source, length), outputs=(*memory_ports, *state_ports)),
+        encode=GraphPorts(inputs=(source, length), outputs=(*memory_ports, *(state_ports if initial_state else ()))),
         step=GraphPorts(
             inputs=(token, *state_ports, *memory_ports),
             outputs=(scores, *next_ports, *((attention,) if layers else ())),

@@ -89,6 +89,7 @@ def quantize(model: ModelProto, ranges: Mapping[str, float]) -> ModelProto:
     """
     quantized = copy(model)
     tables = _tables(quantized)
+    rectified = {node.output[0] for node in quantized.graph.node if node.op_type == "Relu"}
     together: dict[str, list[_Product]] = {}
     for product in _products(quantized):
         together.setdefault(product.input, []).append(product)
@@ -96,13 +97,15 @@ def quantize(model: ModelProto, ranges: Mapping[str, float]) -> ModelProto:
         for product in products:
             quantized.graph.node.remove(product.node)
         largest = np.abs(tables[name].entries).max() if name in tables else ranges[name]
-        scale = np.array(max(float(largest), np.finfo(np.float32).tiny) / ACTIVATION_STEPS, np.float32)
+        # What is never negative has all bytes for itself.
+        steps, zero = (255, 0) if name in rectified else (ACTIVATION_STEPS, ACTIVATION_ZERO)
+        scale = np.array(max(float(largest), np.finfo(np.float32).tiny) / steps, np.float32)
         add_constant(quantized, f"{name}.scale", scale)
-        add_constant(quantized, f"{name}.zero", np.array(ACTIVATION_ZERO, np.uint8))
+        add_constant(quantized, f"{name}.zero", np.array(zero, np.uint8))
         if name in tables:
             # An entry is quantised once for all, not every time that it is looked up.
-            steps = np.clip(np.rint(tables[name].entries / scale) + ACTIVATION_ZERO, 0, 255).astype(np.uint8)
-            inputs = [add_constant(quantized, f"{name}.table", steps), tables[name].row]
+            entries = np.clip(np.rint(tables[name].entries / scale) + ACTIVATION_ZERO, 0, 255).astype(np.uint8)
+            inputs = [add_constant(quantized, f"{name}.table", entries), tables[name].row]
             quantized.graph.node.append(helper.make_node("Gather", inputs, [f"{name}.uint8"], axis=0))
         else:
             inputs = [name, f"{name}.scale", f"{name}.zero"]

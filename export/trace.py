@@ -16,7 +16,7 @@ from onnx import ModelProto
 from torch import Tensor, nn
 from torch.export import Dim
 
-from export.checks import check_graph
+from export.checks import PLAIN, check_graph
 from export.errors import TraceError
 from export.ports import GraphPorts
 
@@ -29,17 +29,24 @@ _HARMLESS = re.compile(
 )
 
 
-def trace(module: nn.Module, samples: Sequence[tuple[Tensor, ...]], ports: GraphPorts) -> ModelProto:
+def trace(
+    module: nn.Module,
+    samples: Sequence[tuple[Tensor, ...]],
+    ports: GraphPorts,
+    *,
+    domains: frozenset[str] = PLAIN,
+) -> ModelProto:
     """Return the graph of a module that takes and returns one tensor for each port, in their order.
 
-    samples are inputs of different sizes; all of them must lead to the same graph.
+    samples are inputs of different sizes; all of them must lead to the same graph. domains are those whose operators it
+    may have.
 
     Raises TraceError for code whose course depends on sizes or values of tensors, which a graph would freeze as it
     was for the sample, and GraphError for what `check_graph` finds.
     """
     models = [_trace_once(module, sample, ports) for sample in samples]
     for model in models:
-        check_graph(model, ports)
+        check_graph(model, ports, domains=domains)
     for model in models[1:]:
         if _anonymous(model) != _anonymous(models[0]):
             raise TraceError("The model's code takes another course for some sizes: its graph depends on the sample.")

@@ -79,7 +79,8 @@ def check_tokenizer(manifest: bundle_pb2.Bundle, files: Mapping[str, bytes]) -> 
 
 
 def _open(profile: bundle_pb2.Profile, files: Mapping[str, bytes], vocabulary: int) -> tuple[OnnxMachine, ModelPorts]:
-    domains = PLAIN | {CONTRIB} if profile.precision == bundle_pb2.PRECISION_INT8 else PLAIN
+    contrib = profile.precision == bundle_pb2.PRECISION_INT8 or profile.state_in_place
+    domains = PLAIN | {CONTRIB} if contrib else PLAIN
     described: list[GraphPorts] = []
     for graph in (profile.encode, profile.step):
         try:
@@ -107,7 +108,8 @@ def _open(profile: bundle_pb2.Profile, files: Mapping[str, bytes], vocabulary: i
     ports = ModelPorts(
         encode=encode, step=step, vocabulary=vocabulary, predictable=predictable, layers=layers, heads=heads
     )
-    return OnnxMachine(files[profile.encode.file], files[profile.step.file]), ports
+    in_place = ports.shared if profile.state_in_place else None
+    return OnnxMachine(files[profile.encode.file], files[profile.step.file], in_place=in_place), ports
 
 
 def _port(port: bundle_pb2.Port) -> Port:

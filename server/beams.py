@@ -71,7 +71,11 @@ class BeamSearch:
         self._end = end
         self._ordinary = ordinary
 
-    def advance(self, group: BeamGroup, scores: Weights, row_of_slot: Index) -> Growth:
+    def maxima(self, scores: Weights) -> Weights:
+        """Return what `advance` needs to know of scores [row, vocabulary] besides themselves."""
+        return self._top.maxima(scores)
+
+    def advance(self, group: BeamGroup, scores: Weights, maxima: Weights, row_of_slot: Index) -> Growth:
         """Extend every hypothesis of the group by the step whose scores [row, vocabulary] are given.
 
         The lengths of slots that had a row count the new token already. Scores hold neither NaN nor +inf.
@@ -80,7 +84,7 @@ class BeamSearch:
         totals = table.total[slots]
         # A dead hypothesis may have no row; -1 reads that of another, which its total of -inf makes void.
         rows = row_of_slot[slots]
-        candidates = self._top.candidates(scores, rows, totals, 2 * beams)
+        candidates = self._top.candidates(scores, maxima, rows, totals, 2 * beams)
         self._revive(group, candidates, totals)
         survivors = divide(candidates, beams=beams, end=self._end)
         member = np.arange(len(slots))[:, None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from google.protobuf import json_format
 from regard.v1 import bundle_pb2
 from server.bundle_files import check_files
 from server.errors import BundleError
+from server.languages import check_tags, read_target_ends
 from server.parity_record import check_parity
-from server.ports import GraphSpec, PortSpec, check_graphs, read_graph, read_predictable
+from server.ports import GraphSpec, PortSpec, check_graphs, read_columns, read_graph, read_predictable
 from server.request import ModelKey
 from server.vocabulary import SPECIAL_TOKENS, check_vocabulary
 
@@ -39,7 +41,6 @@ MODEL_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 # Columns of top-k attention travel as uint16.
 _MAX_SOURCE_TOKENS = 65_535
-_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,8 +55,12 @@ class LoadedBundle:
         key: name and version.
         profile: which pair of graphs was chosen.
         encode, step: those graphs.
+        state_in_place: the step of this profile writes buffers of state, which have an axis `target`, where it reads
+            them.
         tokenizer_path: of tokenizer.json.
         pad_id, unknown_id, begin_id, end_id: special tokens.
+        target_end_ids: the id that ends a source to be translated into a language, by its BCP-47 tag; empty where
+            there is one language, for which it is end_id.
         vocabulary_size: entries of the tokenizer; a source may hold any of them.
         max_source_tokens: of one segment, end of sentence included.
         max_target_tokens: of one segment.
@@ -70,11 +75,13 @@ class LoadedBundle:
     profile: str
     encode: GraphSpec
     step: GraphSpec
+    state_in_place: bool
     tokenizer_path: Path
     pad_id: int
     unknown_id: int
     begin_id: int
     end_id: int
+    target_end_ids: Mapping[str, int]
     vocabulary_size: int
     max_source_tokens: int
     max_target_tokens: int
@@ -85,8 +92,7 @@ class LoadedBundle:
     @property
     def predictable(self) -> int:
         """Columns of the scores: only ids below it can be generated."""
-        scores = next(port for port in self.step.outputs if port.role == "scores")
-        return int(scores.axes[1])
+        return read_columns(self.step)
 
 
 def load_bundle(directory: Path, *, profile: str | None = None) -> LoadedBundle:
@@ -123,7 +129,6 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
     alignment_heads = _check_attention(manifest.attention)
     _need_file(manifest.tokenizer.file, listed, "tokenizer.file")
     check_vocabulary(directory / manifest.tokenizer.file, manifest.tokenizer)
-
     pairs = _read_profiles(manifest, directory, listed)
     if manifest.default_profile not in pairs:
         raise BundleError(
@@ -132,6 +137,7 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
     chosen = manifest.default_profile if profile is None else profile
     if chosen not in pairs:
         raise BundleError(f"there is no profile {chosen!r}; the profiles are {', '.join(pairs)}")
+    ends = read_target_ends(manifest, predictable=read_columns(pairs[chosen][1]))
 
     return LoadedBundle(
         directory=directory,
@@ -141,11 +147,13 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         profile=chosen,
         encode=pairs[chosen][0],
         step=pairs[chosen][1],
+        state_in_place=next(entry.state_in_place for entry in manifest.profiles if entry.name == chosen),
         tokenizer_path=directory / manifest.tokenizer.file,
         pad_id=manifest.tokenizer.pad_id,
         unknown_id=manifest.tokenizer.unknown_id,
         begin_id=manifest.tokenizer.begin_id,
         end_id=manifest.tokenizer.end_id,
+        target_end_ids=ends,
         vocabulary_size=manifest.tokenizer.vocabulary_size,
         max_source_tokens=manifest.limits.max_source_tokens,
         max_target_tokens=manifest.limits.max_target_tokens,
@@ -211,12 +219,7 @@ def _check_head(manifest: bundle_pb2.Bundle) -> None:
         raise BundleError(
             f"task is {manifest.task}, this server knows {bundle_pb2.TASK_TRANSLATION} (TASK_TRANSLATION)"
         )
-    for name in ("source_languages", "target_languages"):
-        # A model of no language in particular names none.
-        languages: list[str] = list(getattr(manifest, name))
-        for language in languages:
-            if not _LANGUAGE.fullmatch(language):
-                raise BundleError(f"{name} holds {language[:80]!r}, which is no BCP-47 tag")
+    check_tags(manifest)
 
 
 def _check_limits(manifest: bundle_pb2.Bundle) -> None:

@@ -23,6 +23,9 @@ class DecoderFacts:
 
     Attributes:
         memory, state: tensors that `encode` returns and a step takes; a step returns each state under `next.NAME`.
+            State with an axis `target` is a buffer that begins empty: step number n of a row, from 0, writes entry n,
+            reads entries up to it, and leaves or copies all others. State that `encode` does not return is all zeros.
+        state_in_place: such buffers are written where they are read; `bind_step` gets the same array for both.
         vocabulary_size: ids that a source may hold are below it.
         scores_size: columns of the scores, at most vocabulary_size; ids from there on are never generated.
         layers, heads: axes of attention; both 0 for a model without it.
@@ -48,6 +51,7 @@ class DecoderFacts:
     never: tuple[int, ...]
     max_source_tokens: int
     max_target_tokens: int
+    state_in_place: bool = False
 
 
 class Decoder(Protocol):
@@ -61,7 +65,7 @@ class Decoder(Protocol):
     def encode(self, source: Ids, source_length: Ids) -> Tensors:
         """Read source [batch, source], of which the first source_length [batch] ids of each row are real.
 
-        Returns every memory and state tensor by name, axis 0 being batch.
+        Returns every memory tensor and those state tensors that do not begin as zeros by name, axis 0 being batch.
         """
         ...
 
@@ -74,6 +78,7 @@ class Decoder(Protocol):
             rows: at least 1.
 
         Returns:
-            A function that reads the inputs, writes the outputs and touches nothing else. One thread uses it.
+            A function that reads the inputs, writes the outputs and touches nothing else. One thread uses it. Buffers
+            hold finite numbers beyond a row's entries, left there by other rows, which must not matter.
         """
         ...

@@ -11,7 +11,7 @@ from typing import Protocol
 from server.bundle import LoadedBundle
 from server.decoder import DecoderFacts
 from server.errors import BundleError
-from server.ports import PortSpec
+from server.ports import TARGET, PortSpec
 
 _ELEMENT_TYPES: Mapping[str, str] = {
     "tensor(float)": "float32",
@@ -72,12 +72,17 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
     """Return what the engine must know of a bundle.
 
     Raises:
-        BundleError: a tensor has an axis that varies and is neither batch nor source, so that no buffer can hold it.
+        BundleError: a tensor has an axis that varies and is neither batch nor source, nor, in a state, target, so that
+            no buffer can hold it.
     """
     memory, state = (tuple(port for port in bundle.step.inputs if port.role == role) for role in ("memory", "state"))
-    for port in (*memory, *state):
-        if any(axis not in ("batch", "source") for axis in port.axes if isinstance(axis, str)):
-            raise BundleError(f"bundle {bundle.directory}: {port.name} has axes {port.axes}, which no buffer can hold")
+    for ports, known in ((memory, {"batch", "source"}), (state, {"batch", "source", TARGET})):
+        for port in ports:
+            named = [axis for axis in port.axes if isinstance(axis, str)]
+            if not known.issuperset(named) or named.count(TARGET) > 1:
+                raise BundleError(
+                    f"bundle {bundle.directory}: {port.name} has axes {port.axes}, which no buffer can hold"
+                )
     scores = next(port for port in bundle.step.outputs if port.role == "scores")
     scores_size = scores.axes[1]
     assert isinstance(scores_size, int)  # `server.ports` saw to it
@@ -95,4 +100,5 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         never=(bundle.pad_id, bundle.unknown_id, bundle.begin_id),
         max_source_tokens=bundle.max_source_tokens,
         max_target_tokens=bundle.max_target_tokens,
+        state_in_place=bundle.state_in_place,
     )

@@ -8,7 +8,6 @@ field that this server does not know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
@@ -19,6 +18,7 @@ from server.attention_choice import AttentionChoice, read_attention
 from server.bounds import check_count, check_within, longest_target
 from server.bundle import LoadedBundle
 from server.errors import InvalidRequest
+from server.languages import choose_language
 from server.request import SearchOptions
 from server.settings import Limits
 
@@ -53,9 +53,14 @@ class DecodingChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslateOrder:
-    """A checked TranslateRequest. The texts themselves are checked one by one, for a bad one fails alone."""
+    """A checked TranslateRequest. The texts themselves are checked one by one, for a bad one fails alone.
+
+    Attributes:
+        end_id: what ends every source; it says which language is wanted where a model has several.
+    """
 
     texts: tuple[str, ...]
+    end_id: int
     decoding: DecodingChoice
     attention: AttentionChoice | None
     priority: int
@@ -63,9 +68,10 @@ class TranslateOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOrder:
-    """A checked ScoreTranslationRequest; pairs of source and target."""
+    """A checked ScoreTranslationRequest; pairs of source and target, and what ends every source."""
 
     pairs: tuple[tuple[str, str], ...]
+    end_id: int
     length_penalty: float
     attention: AttentionChoice | None
     priority: int
@@ -82,9 +88,9 @@ def read_translate_request(
     """
     check_count("texts", len(request.texts), limits.max_texts)
     refuse_unknown_fields(request)
-    _check_target_language(request, bundle)
     return TranslateOrder(
         texts=tuple(request.texts),
+        end_id=_read_target_language(request, bundle),
         decoding=_read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
         priority=request.priority,
@@ -98,11 +104,12 @@ def read_score_request(
     # First of all, for the check of fields goes through every pair.
     check_count("pairs", len(request.pairs), limits.max_texts)
     refuse_unknown_fields(request)
-    _check_target_language(request, bundle)
+    end_id = _read_target_language(request, bundle)
     penalty = request.length_penalty if request.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
     _check_length_penalty("length_penalty", penalty)
     return ScoreOrder(
         pairs=tuple((pair.source, pair.target) for pair in request.pairs),
+        end_id=end_id,
         length_penalty=penalty,
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
         priority=request.priority,
@@ -164,21 +171,16 @@ def _read_decoding(options: translation_pb2.DecodingOptions, *, bundle: LoadedBu
     )
 
 
-def _check_target_language(
+def _read_target_language(
     request: translation_pb2.TranslateRequest | translation_pb2.ScoreTranslationRequest, bundle: LoadedBundle
-) -> None:
-    """Find the language by lookup of RFC 4647: es-MX is answered by a model of es, but pt not by one of pt-BR."""
-    if not request.HasField("target_language"):
-        return
-    offered: Sequence[str] = bundle.manifest.target_languages
-    subtags = request.target_language.lower().split("-")[:8]
-    prefixes = {"-".join(subtags[:count]) for count in range(1, len(subtags) + 1)}
-    if prefixes.isdisjoint(language.lower() for language in offered):
-        raise InvalidRequest(
-            "target_language",
-            f"{request.target_language[:35]!r} is not offered; model {bundle.key.name} writes "
-            f"{', '.join(offered) or 'no language in particular'}",
-        )
+) -> int:
+    """Return what ends a source; without a language asked for, the first one of the model."""
+    offered = bundle.manifest.target_languages
+    if request.HasField("target_language"):
+        language = choose_language(request.target_language, offered, field="target_language", model=bundle.key.name)
+    else:
+        language = next(iter(offered), "")
+    return bundle.target_end_ids.get(language, bundle.end_id)
 
 
 def _check_length_penalty(field: str, value: float) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.beams import BeamGroup, BeamSearch, Growth
+from server.bounds import longest_target
 from server.decoder import Decoder, Tensors
 from server.history import History, Leaf
-from server.request import Hypothesis
+from server.request import Hypothesis, Weights
 from server.rows import RowBuffers
 from server.scheduler import Job
 from server.search import best_tokens, given_scores
@@ -23,6 +24,7 @@ from server.slots import Running, SlotTable
 Index = NDArray[np.intp]
 
 _NOTHING: Index = np.zeros(0, dtype=np.intp)
+_NO_WEIGHTS: Weights = np.zeros(0, dtype=np.float32)
 
 
 class Ended(NamedTuple):
@@ -51,7 +53,9 @@ class Pool:
         facts = decoder.facts
         self._facts = facts
         self._width = width
-        self._rows = RowBuffers(decoder, capacity=capacity, width=width)
+        # A forced target may be longer; it makes the room that it needs when it comes.
+        target = longest_target(width, facts.max_target_tokens)
+        self._rows = RowBuffers(decoder, capacity=capacity, width=width, target=target)
         self._table = SlotTable(capacity)
         self._history = History(facts, slots=capacity, width=width)
         special = {*facts.never, facts.end_id}
@@ -64,6 +68,8 @@ class Pool:
         )
         self._groups: dict[int, BeamGroup] = {}
         self._forced = 0
+        # Running segments of one slot each.
+        self._singles = 0
         # Running segments that have a least length.
         self._minimal = 0
         # No running segment's deadline comes before it.
@@ -117,11 +123,14 @@ class Pool:
                 self._history.tokens[first[-1], len(target)] = self._facts.end_id
             elif len(slots) > 1:
                 self._groups.setdefault(len(slots), BeamGroup(len(slots))).add(running)
+            self._singles += len(slots) == 1
             self._minimal += _minimal(job)
             self._soonest = min(self._soonest, job.request.context.deadline)
             self.running.append(running)
         # A beam starts from one hypothesis, so from one row; the others come with its first step.
-        self._rows.append(np.array(first, dtype=np.intp), encoded, self._facts.begin_id)
+        places = np.array(first, dtype=np.intp)
+        longest = int(self._table.limit[places].max())
+        self._rows.append(places, encoded, self._facts.begin_id, target=longest)
 
     def overdue(self, now: float) -> list[Running]:
         """Return the segments whose deadline has come."""
@@ -154,55 +163,53 @@ class Pool:
         scores[:, self._never] = -np.inf
         if self._minimal:
             scores[length < table.minimum[slots], self._facts.end_id] = -np.inf
-        token, chosen, sound = best_tokens(scores, self._ordinary)
-        if given is not None:
-            token[forced], chosen[forced] = target, given
-            sound[forced] &= given < np.inf
+        maxima = self._search.maxima(scores) if self._groups else None
+        token, chosen = length, _NO_WEIGHTS
+        if self._singles or maxima is None:
+            token, chosen, sound = best_tokens(scores, self._ordinary)
+            if given is not None:
+                token[forced], chosen[forced] = target, given
+                sound[forced] &= given < np.inf
+        else:
+            # The maximum of a row with NaN in it is NaN, which is not less than anything.
+            sound = maxima.max(axis=1) < np.inf
         if rows.attention is not None:
             attention = rows.attention[:count]
             history.look(slots, length, attention)
             # One NaN or infinity makes the sum of all of them so, too; only then it matters whose it is.
             if not np.isfinite(np.add.reduce(attention, axis=None)):
                 sound &= np.isfinite(attention.sum(axis=(1, 2, 3)))
-        # A row of a beam has its token and log-probability corrected by the search of its beam.
-        history.tokens[slots, length] = token
-        history.log_probabilities[slots, length] = chosen
-        longer = length + 1
-        table.length[slots] = longer
-        rows.token[:count] = token
-
         unsound: list[Running] = []
         if not sound.all():
             unsound = self._owners(slots[~sound])
+            rows.clear(slots[~sound])
             scores[~sound] = 0.0
-        ends = token == self._facts.end_id
-        if self._forced:
-            ends[forced] = False
+            if maxima is not None:
+                maxima[~sound] = 0.0
+        longer = length + 1
+        table.length[slots] = longer
         over: list[Running] = []
-        last = ends | (longer >= table.limit.take(slots))
-        if self._groups:
-            last &= table.single[slots]
-        for row in last.nonzero()[0].tolist():
-            running = table.owner[slots[row]]
-            if running is None:
-                raise RuntimeError("a row belongs to nobody")
-            running.leaves.append(
-                Leaf(
-                    parent=0,
-                    length=int(length[row]),
-                    token=int(token[row]),
-                    log_probability=float(chosen[row]),
-                    ended=bool(ends[row]),
-                    total=0.0,
+        if self._singles:
+            # A row of a beam has its token and log-probability corrected by the search of its beam.
+            history.tokens[slots, length] = token
+            history.log_probabilities[slots, length] = chosen
+            rows.token[:count] = token
+            ends = token == self._facts.end_id
+            if self._forced:
+                ends[forced] = False
+            last = ends | (longer >= table.limit.take(slots))
+            if self._groups:
+                last &= table.single[slots]
+            over.extend(
+                self._close(
+                    int(slots[row]), int(length[row]), int(token[row]), float(chosen[row]), ended=bool(ends[row])
                 )
+                for row in last.nonzero()[0].tolist()
             )
-            over.append(running)
-        if self._groups:
-            growths = [self._search.advance(group, scores, rows.row_of_slot) for group in self._groups.values()]
+        if maxima is not None:
+            growths = [self._search.advance(group, scores, maxima, rows.row_of_slot) for group in self._groups.values()]
             over.extend(running for growth in growths for running in growth.over)
             self._grow(growths)
-        else:
-            rows.turn()
 
         ended = [self._end(running, None) for running in unsound]
         ended.extend(
@@ -214,18 +221,31 @@ class Pool:
             self._leave([entry.running for entry in ended])
         return ended
 
+    def _close(self, slot: int, length: int, token: int, log_probability: float, *, ended: bool) -> Running:
+        """Note how the segment of one slot ends, and return it."""
+        running = self._table.owner[slot]
+        if running is None:
+            raise RuntimeError("a row belongs to nobody")
+        running.leaves.append(
+            Leaf(
+                parent=0,
+                length=length,
+                token=token,
+                log_probability=log_probability,
+                ended=ended,
+                total=0.0,
+            )
+        )
+        return running
+
     def _grow(self, growths: Sequence[Growth]) -> None:
-        """Let hypotheses of beams go on from their parents' rows, and all other rows from their own."""
+        """Let hypotheses of beams go on from their parents' rows; all other rows have their own state already."""
         rows = self._rows
-        slots = np.concatenate([growth.slots for growth in growths])
-        parents = np.concatenate([growth.parents for growth in growths])
-        tokens = np.concatenate([growth.tokens for growth in growths])
-        row = rows.row_of_slot[slots]
-        new = row < 0
-        picked = np.concatenate((np.arange(rows.count), parents[new]))
-        picked[row[~new]] = parents[~new]
-        rows.pick(picked, slots[new])
-        rows.token[rows.row_of_slot[slots]] = tokens
+        slots = _joined([growth.slots for growth in growths])
+        parents = _joined([growth.parents for growth in growths])
+        mates = _joined([group.slots.reshape(-1) for group in self._groups.values()])
+        rows.pick(slots, parents, mates)
+        rows.token[rows.row_of_slot[slots]] = _joined([growth.tokens for growth in growths])
 
     def _end(self, running: Running, hypotheses: tuple[Hypothesis, ...] | None) -> Ended:
         steps = self._steps - running.steps_before
@@ -246,6 +266,7 @@ class Pool:
             self._forced -= running.job.request.forced_target is not None
             self._minimal -= _minimal(running.job)
             beams = len(running.slots)
+            self._singles -= beams == 1
             if beams > 1:
                 self._groups[beams].drop(running)
                 if not self._groups[beams].members:
@@ -254,3 +275,7 @@ class Pool:
 
 def _minimal(job: Job) -> bool:
     return job.request.forced_target is None and job.request.search.min_length > 0
+
+
+def _joined(parts: Sequence[Index]) -> Index:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

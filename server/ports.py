@@ -20,6 +20,8 @@ Role = Literal["source", "source_length", "memory", "state", "token", "scores", 
 Axes = tuple[str | int, ...]
 
 STATE_OUTPUT_PREFIX = "next."
+# Axis along which a state grows by one entry a step.
+TARGET = "target"
 
 _ROLES: Mapping[int, Role] = {
     bundle_pb2.PORT_ROLE_SOURCE: "source",
@@ -136,6 +138,11 @@ def check_graphs(encode: GraphSpec, step: GraphSpec, *, predictable: int, layers
     for role in ("memory", "state"):
         made, taken = _of_role(encode.outputs, role), _of_role(step.inputs, role)
         _named_after(role, made, f"{where}: encode outputs")
+        _named_after(role, taken, f"{where}: step inputs")
+        if role == "state" and any(TARGET in port.axes for port in taken):
+            # Buffers begin empty and what comes with them as zeros, so that encoding need not make any.
+            names = {port.name for port in made}
+            taken = [port for port in taken if port.name in names]
         _same(made, taken, f"{where}: {role} ports of encode outputs and of step inputs")
     written = _of_role(step.outputs, "state")
     for port in written:
@@ -162,6 +169,11 @@ def read_predictable(step: GraphSpec, *, vocabulary_size: int, special: int, whe
             f"to the vocabulary_size {vocabulary_size}"
         )
     return columns
+
+
+def read_columns(step: GraphSpec) -> int:
+    """Columns of the scores of a checked graph."""
+    return next(int(port.axes[1]) for port in step.outputs if port.role == "scores")
 
 
 def _of_role(ports: Iterable[PortSpec], role: str) -> list[PortSpec]:

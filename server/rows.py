@@ -7,23 +7,20 @@ of the slot that it stands for, and a slot does not move when rows do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from server.decoder import Decoder, Tensors
-from server.ports import STATE_OUTPUT_PREFIX, PortSpec
+from server.ports import STATE_OUTPUT_PREFIX
 from server.request import Ids, Weights
+from server.state import StateBuffers, buffer_shape
 
 Index = NDArray[np.intp]
 
 
 class RowBuffers:
     """Rows [count] of at most `capacity`, compacted; what lies behind the first `count` has no meaning.
-
-    State is held twice: a step reads one copy and writes the other. Afterwards either the copies change roles
-    (`turn`, nothing moves) or rows are picked back from what was written (`pick`, for beams).
 
     Attributes:
         count: rows there are.
@@ -32,74 +29,101 @@ class RowBuffers:
         token: input of the next step [capacity].
         scores: log-probabilities of the last step [capacity, vocabulary].
         attention: of the last step [capacity, layer, head, width]; None for models without it.
+        state: what rows carry from step to step.
     """
 
-    def __init__(self, decoder: Decoder, *, capacity: int, width: int) -> None:
+    def __init__(self, decoder: Decoder, *, capacity: int, width: int, target: int) -> None:
         facts = decoder.facts
         self.count = 0
         self.slots = np.full(capacity, -1, dtype=np.intp)
         self.row_of_slot = np.full(capacity, -1, dtype=np.intp)
-        self.token: Ids = np.empty(capacity, dtype=np.int64)
+        self.token: Ids = np.zeros(capacity, dtype=np.int64)
         self.scores: Weights = np.empty((capacity, facts.scores_size), dtype=np.float32)
         self.attention: Weights | None = None
         if facts.layers:
             self.attention = np.empty((capacity, facts.layers, facts.heads, width), dtype=np.float32)
-
-        def buffers(ports: tuple[PortSpec, ...]) -> dict[str, NDArray[Any]]:
-            return {port.name: np.empty(buffer_shape(port, capacity, width), dtype=port.dtype) for port in ports}
-
         self._decoder = decoder
-        self._memory = buffers(facts.memory)
-        self._state = buffers(facts.state)
-        self._next = buffers(facts.state)
-        self._turned = False
+        self._memory = {
+            port.name: np.empty(buffer_shape(port, capacity, width), dtype=port.dtype) for port in facts.memory
+        }
+        self.state = StateBuffers(facts.state, rows=capacity, width=width, target=target, in_place=facts.state_in_place)
         self._bound: dict[tuple[int, bool], Callable[[], None]] = {}
+        # Slot that goes on in each row, and whether a slot does so in the row of its parent: scratch of `pick`.
+        self._heir = np.full(capacity, -1, dtype=np.intp)
+        self._stays = np.zeros(capacity, dtype=np.bool_)
 
-    def append(self, slots: Index, encoded: Tensors, begin: int) -> None:
-        """Add a row for each slot [row], with the memory and state that encoding gave [row, ...]."""
+    def append(self, slots: Index, encoded: Tensors, begin: int, *, target: int = 0) -> None:
+        """Add a row for each slot [row], with the memory and state that encoding gave [row, ...].
+
+        Args:
+            target: steps that the longest of them may take.
+        """
+        if self.state.reserve(target):
+            self._bound.clear()
         start, end = self.count, self.count + len(slots)
         self._place(slots, start, end)
         self.token[start:end] = begin
-        for part in (self._memory, self._state):
-            for name, buffer in part.items():
-                buffer[start:end] = encoded[name]
+        for name, buffer in self._memory.items():
+            buffer[start:end] = encoded[name]
+        self.state.begin(start, end, encoded)
 
     def step(self) -> None:
-        """Run the model over all rows; state is then in the other copy until `turn` or `pick`. There must be a row."""
+        """Run the model over all rows; every row then has its own new state. There must be a row."""
         if self.count < 1:
             raise ValueError("a step needs a row: an empty batch would abort the process")
-        key = (self.count, self._turned)
+        key = (self.count, self.state.turned)
         run = self._bound.get(key)
         if run is None:
             run = self._bound[key] = self._bind()
         run()
+        self.state.stepped(self.count)
 
     def _bind(self) -> Callable[[], None]:
-        outputs: dict[str, NDArray[Any]] = {"scores": self.scores}
-        outputs.update((STATE_OUTPUT_PREFIX + name, buffer) for name, buffer in self._next.items())
+        outputs = {STATE_OUTPUT_PREFIX + name: buffer for name, buffer in self.state.written.items()}
+        outputs["scores"] = self.scores
         if self.attention is not None:
             outputs["attention"] = self.attention
-        inputs = {"token": self.token, **self._state, **self._memory}
+        inputs = {"token": self.token, **self.state.read, **self._memory}
         return self._decoder.bind_step(inputs, outputs, self.count)
 
-    def turn(self) -> None:
-        """Let every row go on with its own new state."""
-        self._state, self._next = self._next, self._state
-        self._turned = not self._turned
+    def pick(self, slots: Index, parents: Index, mates: Index) -> None:
+        """Let every one of some slots go on with the state that a row has after the step.
 
-    def pick(self, parents: Index, added: Index) -> None:
-        """Let every row [count + added] go on with the new state of row `parents`; `added` are the slots of new rows.
+        Of the slots that follow one row, the first takes over the row itself, so that nothing moves; the others
+        overwrite rows that nobody follows.
 
-        A row and its parent read the same source, so that only an added row needs memory copied.
+        Args:
+            slots: that go on, those of a beam one after the other; those without a row get one.
+            parents: row that each of them follows.
+            mates: all slots of these beams, in the same order of beams. All rows of a beam read the same source.
         """
-        start, end = self.count, self.count + len(added)
-        if start != end:
-            self._place(added, start, end)
+        row_of_slot, heir, stays = self.row_of_slot, self._heir, self._stays
+        new = row_of_slot[slots] < 0
+        if new.any():
+            start, end = self.count, self.count + int(np.count_nonzero(new))
+            self._place(slots[new], start, end)
+            self.state.forget(start, end)
             for buffer in self._memory.values():
-                buffer[start:end] = buffer[parents[start:]]
-        for name, buffer in self._state.items():
-            # mode="clip" lets numpy write into `out` directly; the indices are in range.
-            np.take(self._next[name], parents, axis=0, out=buffer[:end], mode="clip")
+                buffer[start:end] = buffer[parents[new]]
+        # The last one written is the first of a row's followers.
+        heir[parents[::-1]] = slots[::-1]
+        follows = heir[parents] != slots
+        if not follows.any() and (row_of_slot[slots] == parents).all():
+            heir[parents] = -1
+            return
+        settled, row = slots[~follows], parents[~follows]
+        stays[settled] = True
+        having = mates[row_of_slot[mates] >= 0]
+        rows = row_of_slot[having]
+        # Beam by beam there are as many rows without an heir as slots that have not inherited a row.
+        left = having[~stays[having]]
+        row_of_slot[left] = rows[heir[rows] < 0]
+        row_of_slot[settled] = row
+        self.slots[row_of_slot[having]] = having
+        stays[settled] = False
+        heir[parents] = -1
+        if follows.any():
+            self.state.copy(parents[follows], row_of_slot[slots[follows]])
 
     def remove(self, slots: Index) -> None:
         """Drop the rows that these slots have; the last rows move into their places."""
@@ -113,25 +137,17 @@ class RowBuffers:
             self.slots[hole] = slot
             self.row_of_slot[slot] = hole
             self.token[hole] = self.token[mover]
-            for part in (self._memory, self._state):
-                for buffer in part.values():
-                    buffer[hole] = buffer[mover]
+            for buffer in self._memory.values():
+                buffer[hole] = buffer[mover]
+            self.state.copy_one(mover, hole)
         self.count = left
+
+    def clear(self, slots: Index) -> None:
+        """Forget what the rows of slots wrote, if it may hold what is no number; to be removed next."""
+        rows = self.row_of_slot[slots]
+        self.state.clear(rows[rows >= 0])
 
     def _place(self, slots: Index, start: int, end: int) -> None:
         self.slots[start:end] = slots
         self.row_of_slot[slots] = np.arange(start, end)
         self.count = end
-
-
-def buffer_shape(port: PortSpec, capacity: int, width: int) -> tuple[int, ...]:
-    """Return the shape of a buffer for a memory or state tensor whose named axes are `batch` and `source`.
-
-    Raises:
-        ValueError: another axis varies.
-    """
-    sizes = {"batch": capacity, "source": width}
-    try:
-        return tuple(axis if isinstance(axis, int) else sizes[axis] for axis in port.axes)
-    except KeyError as error:
-        raise ValueError(f"{port.name} has an axis {error} that is neither batch nor source") from error

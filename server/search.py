@@ -74,51 +74,82 @@ def given_scores(scores: Weights, rows: NDArray[np.intp], tokens: Ids) -> Weight
 class TopTokens:
     """Finds the best continuations of beams over a vocabulary of one size.
 
-    Columns are folded into groups whose maxima are cheap to make; as many groups as candidates are wanted, those with
-    the largest maxima, hold all that can be among them.
+    Columns are folded into groups whose maxima are cheap to make, and these again; as many groups as candidates are
+    wanted, those with the largest maxima, hold all that can be among them.
     """
 
-    _FOLD = 16
-
     def __init__(self, vocabulary: int) -> None:
-        self._fold = self._FOLD if vocabulary >= self._FOLD * self._FOLD else 1
-        self._groups = vocabulary // self._fold
-        rest = vocabulary - self._groups * self._fold
-        columns = np.arange(self._groups)[:, None] + self._groups * np.arange(self._fold + 1)
-        # Only the first `rest` groups have a last column.
-        self._absent = np.zeros(columns.shape)
-        self._absent[rest:, self._fold] = -np.inf
-        columns[rest:, self._fold] = 0
-        self._columns = columns
+        self._fine = _Fold(vocabulary)
+        self._coarse = _Fold(self._fine.groups)
 
-    def candidates(self, scores: Weights, rows: NDArray[np.intp], totals: Totals, count: int) -> Candidates:
+    def maxima(self, scores: Weights) -> Weights:
+        """Return the maxima of small groups of columns [row, group]; NaN where there is one in a group."""
+        return self._fine.maxima(scores)
+
+    def candidates(
+        self, scores: Weights, maxima: Weights, rows: NDArray[np.intp], totals: Totals, count: int
+    ) -> Candidates:
         """Return the best `count` continuations of each beam group, or as many as there are columns for.
 
         Args:
             scores: log-probabilities [row, vocabulary] without NaN or +inf.
+            maxima: of them, as `maxima` returns them.
             rows: which of them continue each hypothesis [beam group, beam].
             totals: summed log-probabilities of the hypotheses [beam group, beam]; -inf for a dead one.
         """
         members = len(rows)
         member: NDArray[np.intp] = np.arange(members, dtype=np.intp)[:, None]
-        whole = self._groups * self._fold
-        maxima = scores[:, :whole].reshape(-1, self._fold, self._groups).max(axis=1)
-        rest = scores.shape[1] - whole
-        if rest:
-            np.maximum(maxima[:, :rest], scores[:, whole:], out=maxima[:, :rest])
-        grouped = (maxima[rows] + totals[:, :, None]).reshape(members, -1)
-        picked = _largest(grouped, count)
-        beam, group = picked // self._groups, picked % self._groups
-        columns = self._columns[group]
-        row, total = rows[member, beam], totals[member, beam]
-        values = (scores[row[:, :, None], columns] + total[:, :, None] + self._absent[group]).reshape(members, -1)
-        best = _largest(values, count)
-        total = values[member, best]
-        parent = beam[member, best // columns.shape[2]]
-        token = columns.reshape(members, -1)[member, best]
+        coarse = self._coarse.maxima(maxima)
+        grouped = (coarse[rows] + totals[:, :, None]).reshape(members, -1)
+        beam, group = np.divmod(_largest(grouped, count), coarse.shape[1])
+        values = grouped
+        for values_of, fold in ((maxima, self._coarse), (scores, self._fine)):
+            columns = fold.columns[group]
+            found = values_of[rows[member, beam][:, :, None], columns]
+            found = found + totals[member, beam][:, :, None]
+            if fold.rest:
+                found += fold.absent[group]
+            values = found.reshape(members, -1)
+            best = _largest(values, count)
+            beam = beam[member, best // columns.shape[2]]
+            group = columns.reshape(members, -1)[member, best]
+            values = values[member, best]
         # Equal totals are ordered by parent and token, so that nothing depends on how the groups were partitioned.
-        order = np.lexsort((parent * scores.shape[1] + token, -total), axis=1)
-        return Candidates(parent[member, order], token[member, order], total[member, order])
+        order = np.lexsort((beam * scores.shape[1] + group, -values), axis=1)
+        return Candidates(beam[member, order], group[member, order], values[member, order])
+
+
+class _Fold:
+    """Columns in groups of `_SIZE`, of which the first may have one more.
+
+    Attributes:
+        groups: how many.
+        columns: of each group [group, column].
+        rest: groups that have one column more.
+        absent: -inf for the columns that the other groups lack [group, column]; 0 elsewhere.
+    """
+
+    _SIZE = 16
+
+    def __init__(self, width: int) -> None:
+        self._size = self._SIZE if width >= self._SIZE * self._SIZE // 2 else 1
+        self.groups = width // self._size
+        self.rest = width - self.groups * self._size
+        self.columns = np.arange(self.groups)[:, None] + self.groups * np.arange(self._size + bool(self.rest))
+        self.absent = np.zeros(self.columns.shape)
+        if self.rest:
+            self.absent[self.rest :, self._size] = -np.inf
+            self.columns[self.rest :, self._size] = 0
+
+    def maxima(self, values: Weights) -> Weights:
+        """Return the largest value of each group [row, group]."""
+        if self._size == 1:
+            return values
+        whole = self.groups * self._size
+        maxima = values[:, :whole].reshape(-1, self._size, self.groups).max(axis=1)
+        if self.rest:
+            np.maximum(maxima[:, : self.rest], values[:, whole:], out=maxima[:, : self.rest])
+        return maxima
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:

@@ -94,7 +94,7 @@ class TranslationService:
             field = f"texts[{index}]"
             check_text(order.texts[index], field=field, limits=self.limits)
             most = self.limits.max_segments_per_call
-            segments = pipeline.prepare(order.texts[index], field=field, max_segments=most)
+            segments = pipeline.prepare(order.texts[index], field=field, max_segments=most, end_id=order.end_id)
             requests = [
                 DecodeRequest(
                     source=segment.ids,
@@ -147,7 +147,8 @@ class TranslationService:
             field = f"pairs[{index}]"
             for side, text in zip(("source", "target"), order.pairs[index], strict=True):
                 check_text(text, field=f"{field}.{side}", limits=self.limits)
-            segments = pipeline.prepare(order.pairs[index][0], split=False, field=f"{field}.source")
+            source = order.pairs[index][0]
+            segments = pipeline.prepare(source, split=False, field=f"{field}.source", end_id=order.end_id)
             if not segments:
                 raise InvalidRequest(f"{field}.source", "is blank; there is nothing that a target could translate")
             target = pipeline.encode_target(order.pairs[index][1], field=f"{field}.target")

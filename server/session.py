@@ -17,8 +17,9 @@ from server.bundle import LoadedBundle
 from server.decoder import Tensors
 from server.errors import BundleError, DeviceUnavailable
 from server.graph_check import check_ports, describe
-from server.ports import GraphSpec, PortSpec
+from server.ports import STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
 from server.request import Ids
+from server.state import buffer_shape
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -28,6 +29,7 @@ CUDA = "CUDAExecutionProvider"
 # Only errors: warnings of the runtime are about shapes that it guessed, and would be one a run.
 _LOG_ERRORS = 3
 _PROBE_WIDTH = 16
+_PROBE_ENTRIES = 4
 
 
 class OpenModel:
@@ -51,7 +53,8 @@ class OpenModel:
         self.facts = describe(bundle)
         self._encode = encode
         self._step = step
-        self._encoded = [port.name for port in bundle.encode.outputs]
+        # A buffer begins empty, whatever the graph says.
+        self._encoded = [port.name for port in bundle.encode.outputs if TARGET not in port.axes]
 
     def encode(self, source: Ids, source_length: Ids) -> Tensors:
         """Read source int64 [batch, source]; see `Decoder.encode`.
@@ -128,15 +131,32 @@ class OpenModel:
         source = np.full((rows, width), self.facts.end_id, dtype=np.int64)
         encoded = self.encode(source, np.full(rows, width, dtype=np.int64))
         for port in self.bundle.encode.outputs:
-            self._check_shape(port, encoded[port.name], rows, width)
-        inputs = {
-            port.name: np.ascontiguousarray(encoded[port.name]) for port in (*self.facts.memory, *self.facts.state)
-        }
-        inputs["token"] = np.full(rows, self.facts.begin_id, dtype=np.int64)
+            if port.name in encoded:
+                self._check_shape(port, encoded[port.name], rows, width)
+        inputs: dict[str, NDArray[Any]] = {"token": np.full(rows, self.facts.begin_id, dtype=np.int64)}
+        for port in (*self.facts.memory, *self.facts.state):
+            if port.name not in encoded:
+                inputs[port.name] = np.zeros(buffer_shape(port, rows, width, _PROBE_ENTRIES), dtype=port.dtype)
+            else:
+                inputs[port.name] = np.ascontiguousarray(encoded[port.name])
+        if any(TARGET in port.axes for port in self.facts.state):
+            self._try_bound(inputs, rows, width)
+            return
         names = [port.name for port in self.bundle.step.outputs]
         stepped = self._step.run(names, inputs)
         for port, value in zip(self.bundle.step.outputs, stepped, strict=True):
             self._check_shape(port, value, rows, width)
+
+    def _try_bound(self, inputs: Tensors, rows: int, width: int) -> None:
+        """Run a step as the engine does; the runtime refuses to write to a buffer of another shape."""
+        outputs: dict[str, NDArray[Any]] = {}
+        for port in self.bundle.step.outputs:
+            state = port.name.removeprefix(STATE_OUTPUT_PREFIX)
+            if TARGET in port.axes and self.facts.state_in_place:
+                outputs[port.name] = inputs[state]
+            else:
+                outputs[port.name] = np.zeros(buffer_shape(port, rows, width, _PROBE_ENTRIES), dtype=port.dtype)
+        self.bind_step(inputs, outputs, rows)()
 
     def _check_shape(self, port: PortSpec, value: NDArray[Any], rows: int, width: int) -> None:
         sizes = {"batch": rows, "source": width}

@@ -86,7 +86,13 @@ class TextPipeline:
         self._silent = frozenset((bundle.pad_id, bundle.unknown_id, bundle.begin_id, bundle.end_id))
 
     def prepare(
-        self, text: str, *, split: bool = True, field: str = "text", max_segments: int | None = None
+        self,
+        text: str,
+        *,
+        split: bool = True,
+        field: str = "text",
+        max_segments: int | None = None,
+        end_id: int | None = None,
     ) -> tuple[SourceSegment, ...]:
         """Cut a text into sentences and these into tokens.
 
@@ -95,6 +101,8 @@ class TextPipeline:
             split: whether to cut sentences; otherwise the text is one segment.
             field: what errors call the text.
             max_segments: sentences allowed; more are refused before any is tokenised.
+            end_id: what ends a source, None for the end of sentence: a model of several languages is told by it which
+                one is wanted.
 
         Returns:
             One segment for each sentence; none for a blank text.
@@ -102,6 +110,7 @@ class TextPipeline:
         Raises:
             InvalidRequest: there are too many sentences, one has too many tokens, or the text is not Unicode.
         """
+        last = self._end_id if end_id is None else end_id
         offsets = _byte_offsets(text, field)
         clean = blank_invisible(text)
         sentences = find_sentences(clean, language=self._language) if split else _whole(clean)
@@ -113,11 +122,11 @@ class TextPipeline:
             tokens, words = self._describe(clean, span, ids, starts, offsets)
             known = any(token.id != self._unknown_id and token.start < token.end for token in tokens)
             end = offsets[span.end]
-            tokens.append(TextToken(self._end_id, self._piece(self._end_id), end, end))
+            tokens.append(TextToken(last, self._piece(last), end, end))
             words.append(Word(end, end, len(ids), 1))
             segments.append(
                 SourceSegment(
-                    ids=np.array([*ids, self._end_id], dtype=np.int64),
+                    ids=np.array([*ids, last], dtype=np.int64),
                     start=offsets[span.start],
                     end=end,
                     tokens=tuple(tokens),

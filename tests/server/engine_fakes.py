@@ -1,7 +1,8 @@
 """Models without weights for tests of the engine: what they say follows from the source and from what was said before.
 
 They do not know the engine; they hold the whole source in their memory and the whole prefix in their state, so that a
-row that is given the memory or the state of another one says something else.
+row that is given the memory or the state of another one says something else. Those with buffers have the prefix in
+them, one entry for each step, as a Transformer has its keys and values; what lies beyond is garbage.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,12 @@ Score = Callable[[Prefix, Prefix], NDArray[np.float32]]
 Look = Callable[[Prefix, Prefix], NDArray[np.float32]]
 
 _LONGEST = 64
+
+Cache = Literal["none", "swapped", "in place"]
+# How a fake may keep its prefix.
+CACHES: tuple[Cache, ...] = ("none", "swapped", "in place")
+# Enough that numbers written to the next layer, head or place differ from any token.
+_LAYERS, _HEADS, _SIZE = 2, 2, 3
 
 
 def hashed_scores(*, seed: int = 0, vocabulary: int = 12, ending: float = 0.25, impossible: float = 0.0) -> Score:
@@ -76,6 +83,8 @@ class FakeDecoder:
     """Meets `server.decoder.Decoder`; counts what it is asked.
 
     Attributes:
+        cache: how it keeps its prefix: in a tensor that it hands on whole, or in buffers, of which there are two that
+            take turns, or one.
         before_step: called with the sources of all rows before a step; may raise or wait.
         before_encode: called with the sources of a batch before encoding; may raise.
         steps: sources of the rows of every step so far.
@@ -84,6 +93,7 @@ class FakeDecoder:
 
     score: Score
     look: Look | None = None
+    cache: Cache = "none"
     max_source_tokens: int = 64
     max_target_tokens: int = 40
     before_step: Callable[[list[Prefix]], None] = lambda sources: None
@@ -108,7 +118,18 @@ class FakeDecoder:
             state=(
                 port("state.prefix", "state", "int64", "batch", _LONGEST),
                 port("state.length", "state", "float32", "batch"),
+            )
+            if self.cache == "none"
+            else (
+                # Buffers of one shape, one of another, and one that grows along its last axis.
+                port("state.keys_0", "state", "float32", "batch", _HEADS, "target", _SIZE),
+                port("state.keys_1", "state", "float32", "batch", _HEADS, "target", _SIZE),
+                port("state.tokens", "state", "int64", "batch", "target"),
+                port("state.turned", "state", "float32", "batch", _SIZE, "target"),
+                port("state.length", "state", "float32", "batch"),
+                port("state.position", "state", "int64", "batch"),
             ),
+            state_in_place=self.cache == "in place",
             vocabulary_size=vocabulary,
             scores_size=vocabulary,
             layers=layers,
@@ -133,12 +154,14 @@ class FakeDecoder:
         positions: Ids = np.arange(source.shape[1], dtype=np.int64)
         mask = positions < source_length[:, None]
         assert (source[~mask] == PAD).all()
-        return {
+        encoded: dict[str, NDArray[Any]] = {
             "memory.source": source,
             "memory.mask": mask[:, :, None],
-            "state.prefix": np.zeros((len(source), _LONGEST), dtype=np.int64),
             "state.length": np.full(len(source), -1, dtype=np.float32),
         }
+        if self.cache == "none":
+            encoded["state.prefix"] = np.zeros((len(source), _LONGEST), dtype=np.int64)
+        return encoded
 
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
         """See `Decoder.bind_step`."""
@@ -152,25 +175,64 @@ class FakeDecoder:
             with self._lock:
                 self.steps.append(sources)
             self.before_step(sources)
+            remembered = None if self.cache == "none" else _remember(inputs, outputs, rows)
             for row, source in enumerate(sources):
                 # The token of the first step is the begin of sentence, which is no part of the prefix.
                 length = int(inputs["state.length"][row])
-                prefix = inputs["state.prefix"][row].copy()
                 token = int(inputs["token"][row])
-                if length < 0:
-                    assert token == BEGIN
+                assert length >= 0 or token == BEGIN
+                if remembered is None:
+                    prefix = inputs["state.prefix"][row].copy()
+                    if length >= 0:
+                        prefix[length] = token
+                    outputs["next.state.prefix"][row] = prefix
                 else:
-                    prefix[length] = token
+                    prefix = remembered[row, 1:]
                 length += 1
                 said = tuple(prefix[:length].tolist())
-                outputs["next.state.prefix"][row] = prefix
                 outputs["next.state.length"][row] = length
                 outputs["scores"][row] = self.score(source, said)
                 if self.look is not None:
                     outputs["attention"][row] = 0.0
                     outputs["attention"][row][:, :, : len(source)] = self.look(source, said)
 
+        for port in self.facts.state:
+            same = outputs[f"next.{port.name}"].ctypes.data == inputs[port.name].ctypes.data
+            assert same == ("target" in port.axes and self.facts.state_in_place)
         return run
+
+
+# The axis along which each buffer of a fake grows, and what fills one line of it for the token 0.
+_BUFFERS: dict[str, tuple[int, NDArray[np.int64]]] = {
+    "tokens": (1, np.array(0, dtype=np.int64)),
+    "keys_0": (2, 10 + np.arange(_HEADS * _SIZE).reshape(_HEADS, _SIZE)),
+    "keys_1": (2, 20 + np.arange(_HEADS * _SIZE).reshape(_HEADS, _SIZE)),
+    "turned": (2, 30 + np.arange(_SIZE)),
+}
+
+
+def _remember(inputs: Tensors, outputs: Tensors, rows: int) -> Ids:
+    """Write the tokens of a step to the buffers, garbage behind them, and return what these hold [row, entry]."""
+    position = inputs["state.position"][:rows].copy()
+    outputs["next.state.position"][:rows] = position + 1
+    said: Ids = np.zeros((rows, 0), dtype=np.int64)
+    for name, (axis, fill) in _BUFFERS.items():
+        # Entry next to row, in both.
+        read = np.moveaxis(inputs[f"state.{name}"][:rows], axis, 1)
+        written = np.moveaxis(outputs[f"next.state.{name}"][:rows], axis, 1)
+        room: int = written.shape[1]
+        assert (position < room).all(), "there is no room for this step"
+        token = inputs["token"][:rows].reshape(-1, *[1] * fill.ndim)
+        written[...] = read
+        written[np.arange(rows), position] = token * 100 + fill
+        beyond = np.arange(room) > position[:, None]
+        written[beyond] = -7 if name == "tokens" else np.nan
+        if name == "tokens":
+            said = written // 100
+            assert (said[~beyond] >= 0).all(), f"{said} was never said"
+        expected = said.reshape(*said.shape, *[1] * fill.ndim) * 100 + fill
+        assert (written == expected)[~beyond].all(), f"{name} holds {written} where it should hold {expected}"
+    return said
 
 
 @dataclass

@@ -22,7 +22,7 @@ from regard.v1 import model_pb2_grpc, translation_pb2, translation_pb2_grpc
 from server.bundle import LoadedBundle
 from server.front import Front, running_server
 from server.settings import ServerSettings
-from tests.server.engine_fakes import FakeDecoder, Prefix, Score, hashed_look, hashed_scores
+from tests.server.engine_fakes import Cache, FakeDecoder, Prefix, Score, hashed_look, hashed_scores
 
 Detail = TypeVar("Detail", bound=Message)
 
@@ -51,6 +51,7 @@ def nothing(sources: list[Prefix]) -> None:
 def fake_model(
     *,
     score: Score = SCORE,
+    cache: Cache = "none",
     before_step: Callable[[list[Prefix]], None] = nothing,
     before_encode: Callable[[list[Prefix]], None] = nothing,
 ) -> ServedDecoder:
@@ -58,6 +59,7 @@ def fake_model(
     return ServedDecoder(
         score=score,
         look=LOOK,
+        cache=cache,
         max_source_tokens=256,
         max_target_tokens=64,
         before_step=before_step,

@@ -121,6 +121,45 @@ def test_scores_may_be_narrower_than_the_vocabulary(bundle: Path) -> None:
     assert (loaded.vocabulary_size, loaded.predictable) == (64, 40)
 
 
+def speak(manifest: Manifest, languages: list[str], **ends: int) -> None:
+    """Let a manifest have languages, and ids for them that no step predicts."""
+    manifest["targetLanguages"] = languages
+    manifest["tokenizer"]["targetEndIds"] = ends
+    for profile in manifest["profiles"]:
+        next(entry for entry in profile["step"]["outputs"] if entry["name"] == "scores")["axes"][1] = "60"
+
+
+def test_several_target_languages_have_an_id_each_in_their_order(bundle: Path) -> None:
+    assert load_bundle(bundle).target_end_ids == {}
+    rewrite(bundle, lambda m: speak(m, ["fr", "de"], de=62, fr=63))
+    assert list(load_bundle(bundle).target_end_ids.items()) == [("fr", 63), ("de", 62)]
+
+
+def grow(manifest: Manifest, *, encoded: bool = False, **changes: Any) -> None:
+    """Give the step of every profile a buffer, which encoding may make."""
+    for profile in manifest["profiles"]:
+        buffer = {"name": "state.keys", "role": "PORT_ROLE_STATE", "dtype": "float32", "axes": ["batch", "target", "4"]}
+        profile["step"]["inputs"].append(buffer)
+        profile["step"]["outputs"].append({**buffer, "name": "next.state.keys"})
+        if encoded:
+            profile["encode"]["outputs"].append(dict(buffer))
+        profile.update(changes)
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_state_with_an_axis_target_need_not_come_from_encoding(bundle: Path, encoded: bool) -> None:
+    rewrite(bundle, lambda m: grow(m, encoded=encoded))
+    loaded = load_bundle(bundle)
+    assert [port.name for port in loaded.step.inputs if "target" in port.axes] == ["state.keys"]
+    assert not loaded.state_in_place
+
+
+def test_whether_state_is_written_in_place_is_said_by_each_profile(bundle: Path) -> None:
+    rewrite(bundle, lambda m: (grow(m), m["profiles"][1].update(stateInPlace=True)))
+    found = {name: load_bundle(bundle, profile=name).state_in_place for name in ("portable", "cpu")}
+    assert found == {"portable": False, "cpu": True}
+
+
 WRONG_FIELDS: list[tuple[Change, str]] = [
     (lambda m: m.pop("formatVersion"), "format_version is 0, this server reads 1"),
     (lambda m: m.update(formatVersion=2), "format_version is 2, this server reads 1"),
@@ -139,6 +178,11 @@ WRONG_FIELDS: list[tuple[Change, str]] = [
     (lambda m: m["tokenizer"].update(vocabularySize=63), "has 64 entries, expected vocabulary_size 63"),
     (lambda m: m["tokenizer"].pop("endId"), "the id of </s> is 0, expected 3"),
     (lambda m: m["tokenizer"].update(beginId=3, endId=2), "the id of <s> is 3, expected 2"),
+    (lambda m: speak(m, ["fr", "de"], fr=62), "target_end_ids has fr, but target_languages are fr, de"),
+    (lambda m: speak(m, [], fr=62), "target_end_ids has fr, but target_languages are none"),
+    (lambda m: speak(m, ["fr"], fr=59), "gives fr the id 59, expected 60 to 63"),
+    (lambda m: speak(m, ["fr"], fr=64), "gives fr the id 64, expected 60 to 63"),
+    (lambda m: speak(m, ["fr", "de"], fr=63, de=63), "gives two languages one id"),
     (lambda m: m.pop("profiles"), "default_profile is 'cpu', but the profiles are none"),
     (lambda m: m.pop("defaultProfile"), "default_profile is ''"),
     (lambda m: m["profiles"][0].update(name="cpu"), "profile 'cpu' is there twice"),

@@ -30,7 +30,9 @@ from server.slots import target_limit
 from server.worker import Worker
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import (
+    CACHES,
     END,
+    Cache,
     FakeDecoder,
     FakeObserver,
     Prefix,
@@ -157,6 +159,7 @@ requests = st.builds(
 )
 
 
+@pytest.mark.parametrize("cache", CACHES)
 @settings(max_examples=25, deadline=None)
 @given(
     calls=st.lists(st.lists(requests, max_size=6), min_size=1, max_size=6),
@@ -165,10 +168,10 @@ requests = st.builds(
     seed=st.integers(0, 3),
 )
 def test_every_segment_is_answered_once_and_as_if_it_had_been_alone(
-    calls: list[list[DecodeRequest]], cancelled: set[int], workers: int, seed: int
+    cache: Cache, calls: list[list[DecodeRequest]], cancelled: set[int], workers: int, seed: int
 ) -> None:
     score, look = hashed_scores(seed=seed), hashed_look()
-    decoder = FakeDecoder(score, look)
+    decoder = FakeDecoder(score, look, cache)
     with running(decoder, workers=workers, rows=8, widest_beam=4, encode_cells=64) as engine:
         made = [Call(asked) for asked in calls]
 

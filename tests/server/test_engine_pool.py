@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from server.scheduler import Job, PoolKey
 from server.slots import Running, rows_needed, target_limit
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import (
+    CACHES,
     END,
     FakeDecoder,
     Look,
@@ -31,6 +34,14 @@ WIDTH = 16
 KEY = PoolKey(ModelKey("fake", "1"), WIDTH)
 
 Answer = tuple[Hypothesis, ...] | None
+
+
+@pytest.fixture(params=CACHES, autouse=True, scope="module")
+def every_way_to_keep_a_state(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All of it holds for each of the fakes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "FakeDecoder", functools.partial(FakeDecoder, cache=request.param))
+        yield
 
 
 def job(asked: DecodeRequest) -> Job:

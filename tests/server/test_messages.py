@@ -56,6 +56,7 @@ def test_a_plain_request_gets_the_defaults(bundle: LoadedBundle) -> None:
         decoding=DecodingChoice(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=None),
         attention=None,
         priority=2,
+        end_id=3,
     )
 
 
@@ -132,6 +133,15 @@ def test_other_languages_are_refused_with_those_there_are(bundle: LoadedBundle, 
     assert "is not offered; model null writes es, pt-BR" in description
     assert description.isprintable()
     assert len(description) < 120
+
+
+@pytest.mark.parametrize(("tag", "end_id"), [(None, 60), ("es", 60), ("ES-mx", 60), ("pt-BR", 61), ("pt-br-x-a", 61)])
+def test_the_language_asked_for_says_what_ends_a_source(bundle: LoadedBundle, tag: str | None, end_id: int) -> None:
+    several = replace(bundle, target_end_ids={"es": 60, "pt-BR": 61})
+    fields: dict[str, Any] = {} if tag is None else {"target_language": tag}
+    assert translate(several, **fields).end_id == end_id
+    score = translation_pb2.ScoreTranslationRequest(**fields)
+    assert read_score_request(score, bundle=several, limits=LIMITS).end_id == end_id
 
 
 def test_a_model_of_no_language_has_none_to_choose(bundle: LoadedBundle) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from regard.v1 import attention_pb2, translation_pb2
 from server.engine import Engine
 from server.settings import Limits
-from tests.server.engine_fakes import Prefix
+from tests.server.engine_fakes import CACHES, Cache, Prefix
 from tests.server.serving import (
     LOOK,
     PATIENCE,
@@ -39,7 +39,7 @@ from tests.server.serving import (
 Result = TypeVar("Result")
 EVERY_HEAD = attention_pb2.AttentionOptions(reduction=attention_pb2.ATTENTION_REDUCTION_NONE)
 PROPERTY = settings(
-    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 words = st.integers(1, 59).map(lambda number: f"echo{number}")
@@ -166,16 +166,22 @@ def house(model: ServedDecoder, **changes: Any) -> Iterator[House]:
             runner.run(running.__aexit__(None, None, None))
 
 
+@pytest.fixture(params=CACHES)
+def cache(request: pytest.FixtureRequest) -> Cache:
+    """How the model keeps its state; every promise holds for each."""
+    return request.param
+
+
 @pytest.fixture
-def roomy() -> Iterator[House]:
+def roomy(cache: Cache) -> Iterator[House]:
     """Two workers, so that rows move between more than one pair of hands."""
-    yield from house(fake_model(), workers=2, rows=32)
+    yield from house(fake_model(cache=cache), workers=2, rows=32)
 
 
 @pytest.fixture
-def single() -> Iterator[House]:
+def single(cache: Cache) -> Iterator[House]:
     """One worker, whose steps come one after the other."""
-    yield from house(fake_model(), workers=1, rows=32)
+    yield from house(fake_model(cache=cache), workers=1, rows=32)
 
 
 def assert_same_answers(together: translation_pb2.TranslateResponse, alone: translation_pb2.TranslateResponse) -> None:
@@ -300,23 +306,23 @@ class Crowd:
     barrier: Barrier
 
 
-def crowded(**bounds: Any) -> Iterator[Crowd]:
+def crowded(cache: Cache, **bounds: Any) -> Iterator[Crowd]:
     barrier = Barrier()
     limits = Limits(max_segments_per_call=3, max_text_bytes=200)
-    for one in house(fake_model(before_step=barrier), workers=1, rows=ROWS, limits=limits, **bounds):
+    for one in house(fake_model(cache=cache, before_step=barrier), workers=1, rows=ROWS, limits=limits, **bounds):
         yield Crowd(one, barrier)
 
 
 @pytest.fixture
-def crowd() -> Iterator[Crowd]:
+def crowd(cache: Cache) -> Iterator[Crowd]:
     """Few segments may wait."""
-    yield from crowded(queue_limit=QUEUE)
+    yield from crowded(cache, queue_limit=QUEUE)
 
 
 @pytest.fixture
-def crowd_at_the_door() -> Iterator[Crowd]:
+def crowd_at_the_door(cache: Cache) -> Iterator[Crowd]:
     """Few calls may be in."""
-    yield from crowded(max_concurrent_calls=CALLS)
+    yield from crowded(cache, max_concurrent_calls=CALLS)
 
 
 @PROPERTY
@@ -388,6 +394,8 @@ def test_5_a_full_queue_refuses_exactly_what_does_not_fit(crowd: Crowd, extra: i
             assert engine.waiting == QUEUE
         crowd.barrier.lift()
         assert len({response.results[0].text for response in await asyncio.gather(*pending)}) == 1
+        # The next example begins with nobody in.
+        await eventually(lambda: engine.running == engine.waiting == 0)
 
     crowd.house.run(example)
 

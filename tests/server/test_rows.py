@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from server.decoder import DecoderFacts, Tensors
 from server.ports import PortSpec
 from server.request import Ids
-from server.rows import RowBuffers, buffer_shape
+from server.rows import RowBuffers
+from server.state import buffer_shape
 
 CAPACITY, WIDTH = 8, 3
 
@@ -23,26 +24,34 @@ def port(name: str, *axes: str | int, dtype: str = "float32") -> PortSpec:
 
 
 class CountingDecoder:
-    """Adds one to the state of every row at every step."""
+    """Adds one to the state of every row at every step, and writes the sum to the next entry of its buffers."""
 
-    facts = DecoderFacts(
-        memory=(port("memory.name", "batch", "source", 2), port("memory.flag", "batch", dtype="bool")),
-        state=(port("state.count", "batch", 2),),
-        vocabulary_size=5,
-        scores_size=5,
-        layers=0,
-        heads=0,
-        alignment_heads=(),
-        pad_id=0,
-        begin_id=2,
-        end_id=3,
-        never=(0, 1, 2),
-        max_source_tokens=3,
-        max_target_tokens=9,
-    )
-
-    def __init__(self) -> None:
+    def __init__(self, *, in_place: bool = False) -> None:
+        self.in_place = in_place
         self.seen: Tensors = {}
+        self.written: Tensors = {}
+        self.facts = DecoderFacts(
+            memory=(port("memory.name", "batch", "source", 2), port("memory.flag", "batch", dtype="bool")),
+            state=(
+                port("state.count", "batch", 2),
+                port("state.position", "batch", dtype="int64"),
+                port("state.keys", "batch", 2, "target"),
+                port("state.values", "batch", "target", 3),
+                port("state.more", "batch", "target", 3),
+            ),
+            vocabulary_size=5,
+            scores_size=5,
+            layers=0,
+            heads=0,
+            alignment_heads=(),
+            pad_id=0,
+            begin_id=2,
+            end_id=3,
+            never=(0, 1, 2),
+            max_source_tokens=3,
+            max_target_tokens=9,
+            state_in_place=in_place,
+        )
 
     def encode(self, source: Ids, source_length: Ids) -> Tensors:
         raise NotImplementedError
@@ -50,9 +59,27 @@ class CountingDecoder:
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
         def run() -> None:
             self.seen = {name: buffer[:rows].copy() for name, buffer in inputs.items()}
-            outputs["next.state.count"][:rows] = inputs["state.count"][:rows] + 1
+            for row in range(rows):
+                position = inputs["state.position"][row]
+                outputs["next.state.position"][row] = position + 1
+                count = inputs["state.count"][row] + 1
+                outputs["next.state.count"][row] = count
+                for name, axis in (("keys", 1), ("values", 0), ("more", 0)):
+                    old = np.moveaxis(inputs[f"state.{name}"][row], axis, 0)
+                    new = np.moveaxis(outputs[f"next.state.{name}"][row], axis, 0)
+                    new[:position] = old[:position]
+                    new[position] = count[0]
+                    new[position + 1 :] = np.nan
+            self.written = outputs
 
         return run
+
+    def lines(self, row: int) -> list[list[float]]:
+        """What the buffers of a row hold after a step."""
+        count = int(self.written["next.state.position"][row])
+        keys = self.written["next.state.keys"][row][0, :count]
+        values, more = (self.written[f"next.state.{name}"][row][:count, 0] for name in ("values", "more"))
+        return [keys.tolist(), values.tolist(), more.tolist()]
 
 
 def encoded(names: list[int]) -> Tensors:
@@ -63,71 +90,104 @@ def encoded(names: list[int]) -> Tensors:
     }
 
 
+class Beam:
+    """Slots of one source and, for each that is in use, the counts of its hypothesis so far."""
+
+    def __init__(self, name: int, slots: list[int]) -> None:
+        self.name = name
+        self.slots = slots
+        self.counts: dict[int, list[int]] = {slots[0]: []}
+
+
+def play(data: st.DataObject, decoder: CountingDecoder) -> None:
+    """Let beams come, go on as they like, and leave, and hold every row of every step to what its slot should have."""
+    rows = RowBuffers(decoder, capacity=CAPACITY, width=WIDTH, target=2)
+    beams: list[Beam] = []
+    longest = name = 0
+    for _ in range(data.draw(st.integers(1, 25))):
+        used = {slot for beam in beams for slot in beam.slots}
+        free = [slot for slot in range(CAPACITY) if slot not in used]
+        action = data.draw(st.sampled_from(["append", "step", "step", "step", "remove"]))
+        if action == "append" and free:
+            slots = data.draw(st.lists(st.sampled_from(free), min_size=1, max_size=4, unique=True))
+            beams.append(Beam(name, slots))
+            rows.append(np.array(slots[:1]), encoded([name]), begin=2, target=longest + 1)
+            name += 1
+        elif action == "remove" and beams:
+            beam = beams.pop(data.draw(st.integers(0, len(beams) - 1)))
+            rows.remove(np.array(beam.slots))
+        elif action == "step" and beams:
+            longest = max(longest, 1 + max(len(counts) for beam in beams for counts in beam.counts.values()))
+            rows.append(np.zeros(0, dtype=np.intp), encoded([]), begin=2, target=longest)
+            rows.step()
+            assert rows.count == sum(len(beam.counts) for beam in beams)
+            for beam in beams:
+                for slot, counts in beam.counts.items():
+                    row = int(rows.row_of_slot[slot])
+                    assert rows.slots[row] == slot
+                    counts.append(beam.name * 100 + len(counts) + 1)
+                    assert decoder.seen["memory.name"][row].tolist() == [[beam.name] * 2] * WIDTH
+                    assert decoder.seen["memory.flag"][row] == (beam.name % 2 == 1)
+                    assert decoder.lines(row) == [counts] * 3
+            _go_on(data, rows, beams)
+
+
+def _go_on(data: st.DataObject, rows: RowBuffers, beams: list[Beam]) -> None:
+    """Draw which hypotheses are continued by which slots: the first so many of a beam, as a search does it."""
+    slots: list[int] = []
+    parents: list[int] = []
+    for beam in beams:
+        alive = data.draw(st.integers(0, len(beam.slots)))
+        following = dict(beam.counts)
+        for slot in beam.slots[:alive]:
+            parent = data.draw(st.sampled_from(list(beam.counts)))
+            slots.append(slot)
+            parents.append(int(rows.row_of_slot[parent]))
+            following[slot] = list(beam.counts[parent])
+        # What a hypothesis that is dead holds is nobody's business, but it holds something of its own beam.
+        for slot in beam.slots[alive:]:
+            following.pop(slot, None)
+        beam.counts = following
+    having = {slot for beam in beams for slot in beam.slots if rows.row_of_slot[slot] >= 0}
+    mates = np.array([slot for beam in beams for slot in beam.slots], dtype=np.intp)
+    rows.pick(np.array(slots, dtype=np.intp), np.array(parents, dtype=np.intp), mates)
+    dead = having - {slot for beam in beams for slot in beam.counts}
+    if dead:
+        rows.remove(np.array(sorted(dead)))
+    beams[:] = [beam for beam in beams if beam.counts]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_rows_keep_their_own_memory_and_state_through_any_history(data: st.DataObject) -> None:
-    decoder = CountingDecoder()
-    rows = RowBuffers(decoder, capacity=CAPACITY, width=WIDTH)
-    # What each slot should hold: its name in memory, its count in state.
-    expected: dict[int, tuple[int, int]] = {}
-    name = 0
-    for _ in range(data.draw(st.integers(1, 25))):
-        action = data.draw(st.sampled_from(["append", "turn", "pick", "remove"]))
-        free = [slot for slot in range(CAPACITY) if slot not in expected]
-        if action == "append" and free:
-            slots = data.draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
-            names = list(range(name, name + len(slots)))
-            name += len(slots)
-            rows.append(np.array(slots), encoded(names), begin=2)
-            expected.update((slot, (one, one * 100)) for slot, one in zip(slots, names, strict=True))
-        elif action == "remove" and expected:
-            slots = data.draw(st.lists(st.sampled_from(sorted(expected)), min_size=1, unique=True))
-            rows.remove(np.array(slots))
-            for slot in slots:
-                del expected[slot]
-        elif action in ("turn", "pick") and expected:
-            rows.step()
-            for slot in range(CAPACITY):
-                row = int(rows.row_of_slot[slot])
-                assert (row >= 0) == (slot in expected)
-                if slot in expected:
-                    assert rows.slots[row] == slot
-                    one, count = expected[slot]
-                    assert decoder.seen["memory.name"][row].tolist() == [[one, one]] * WIDTH
-                    assert decoder.seen["memory.flag"][row] == (one % 2 == 1)
-                    assert decoder.seen["state.count"][row].tolist() == [count, count]
-            expected = {slot: (one, count + 1) for slot, (one, count) in expected.items()}
-            if action == "turn":
-                rows.turn()
-                continue
-            # Slots of one name are a beam: any may continue any, and new ones may join.
-            new = data.draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
-            parents = np.arange(rows.count + len(new))
-            following = dict(expected)
-            for slot in [*expected, *new]:
-                mates = [mate for mate in expected if slot in new or expected[mate][0] == expected[slot][0]]
-                mate = data.draw(st.sampled_from(mates))
-                place = rows.count + new.index(slot) if slot in new else int(rows.row_of_slot[slot])
-                parents[place] = rows.row_of_slot[mate]
-                following[slot] = expected[mate]
-            rows.pick(parents, np.array(new, dtype=np.intp))
-            expected = following
-        assert rows.count == len(expected)
+def test_rows_keep_their_own_memory_and_state_through_any_history(in_place: bool, data: st.DataObject) -> None:
+    play(data, CountingDecoder(in_place=in_place))
+
+
+def test_a_slot_that_alone_follows_a_row_takes_it_over_and_nothing_is_copied() -> None:
+    decoder = CountingDecoder(in_place=True)
+    rows = RowBuffers(decoder, capacity=4, width=WIDTH, target=4)
+    rows.append(np.array([0, 1, 2]), encoded([7, 7, 7]), begin=2)
+    rows.step()
+    before = decoder.written["next.state.values"].copy()
+    rows.pick(np.array([0, 1, 2]), np.array([2, 0, 1]), np.array([0, 1, 2]))
+    assert rows.row_of_slot[:3].tolist() == [2, 0, 1]
+    np.testing.assert_array_equal(decoder.written["next.state.values"], before)
 
 
 def test_a_step_without_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a row"):
-        RowBuffers(CountingDecoder(), capacity=2, width=WIDTH).step()
+        RowBuffers(CountingDecoder(), capacity=2, width=WIDTH, target=2).step()
 
 
 def test_new_rows_begin_with_the_begin_of_sentence() -> None:
     decoder = CountingDecoder()
-    rows = RowBuffers(decoder, capacity=2, width=WIDTH)
+    rows = RowBuffers(decoder, capacity=2, width=WIDTH, target=2)
     rows.append(np.array([1]), encoded([0]), begin=2)
     rows.step()
     assert decoder.seen["token"].tolist() == [2]
 
 
-def test_an_axis_that_is_neither_batch_nor_source_has_no_buffer() -> None:
+def test_an_axis_that_is_neither_batch_source_nor_target_has_no_buffer() -> None:
     with pytest.raises(ValueError, match="past"):
         buffer_shape(port("state.keys", "batch", "past", 4), 2, 3)

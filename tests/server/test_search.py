@@ -6,13 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from server.request import Weights
 from server.search import FLOOR, Candidates, TopTokens, best_tokens, divide, given_scores
+
+
+def candidates(
+    vocabulary: int, scores: Weights, rows: NDArray[np.intp], totals: NDArray[np.float64], count: int
+) -> Candidates:
+    top = TopTokens(vocabulary)
+    return top.candidates(scores, top.maxima(scores), rows, totals, count)
 
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    vocabulary=st.sampled_from([4, 7, 12, 255, 256, 257, 300, 1000, 8000]),
+    vocabulary=st.sampled_from([4, 7, 12, 127, 129, 257, 300, 1000, 2063, 8000]),
     members=st.integers(1, 4),
     beams=st.integers(1, 6),
     dead=st.booleans(),
@@ -25,7 +34,7 @@ def test_candidates_are_those_of_a_full_sort(seed: int, vocabulary: int, members
     totals = random.normal(size=(members, beams))
     if dead:
         totals[:, 1:] = -np.inf
-    found = TopTokens(vocabulary).candidates(scores, rows, totals, 2 * beams)
+    found = candidates(vocabulary, scores, rows, totals, 2 * beams)
     for member in range(members):
         sums = (totals[member][:, None] + scores[rows[member]]).ravel()
         order = np.argsort(-sums, kind="stable")[: 2 * beams]
@@ -42,13 +51,14 @@ def test_the_best_token_is_found_in_whatever_column_it_is(vocabulary: int) -> No
     top = TopTokens(vocabulary)
     for column in range(vocabulary):
         scores[0, column] = -1.0
-        assert top.candidates(scores, np.array([[0]]), np.zeros((1, 1)), 1).token.tolist() == [[column]]
+        found = top.candidates(scores, top.maxima(scores), np.array([[0]]), np.zeros((1, 1)), 1)
+        assert found.token.tolist() == [[column]]
         scores[0, column] = -9.0
 
 
 def test_more_candidates_than_continuations_are_as_many_as_there_are() -> None:
     scores = np.zeros((2, 3), dtype=np.float32)
-    found = TopTokens(3).candidates(scores, np.array([[0, 1]]), np.zeros((1, 2)), 100)
+    found = candidates(3, scores, np.array([[0, 1]]), np.zeros((1, 2)), 100)
     pairs = set(zip(found.parent[0].tolist(), found.token[0].tolist(), strict=True))
     assert pairs >= {(parent, token) for parent in range(2) for token in range(3)}
     assert (found.total[0] > -np.inf).sum() == 6
@@ -60,9 +70,9 @@ def test_candidates_of_a_beam_do_not_depend_on_the_beams_beside_it() -> None:
     scores = random.integers(-3, 0, size=(12, 500)).astype(np.float32)
     totals = random.integers(-3, 0, size=(3, 4)).astype(np.float64)
     rows = random.permutation(12).reshape(3, 4)
-    together = TopTokens(500).candidates(scores, rows, totals, 8)
+    together = candidates(500, scores, rows, totals, 8)
     for member in range(3):
-        alone = TopTokens(500).candidates(scores[rows[member]], np.arange(4)[None], totals[member : member + 1], 8)
+        alone = candidates(500, scores[rows[member]], np.arange(4)[None], totals[member : member + 1], 8)
         for part, other in zip(together, alone, strict=True):
             assert part[member].tolist() == other[0].tolist()
 

@@ -20,6 +20,7 @@ from server.engine import Engine, EngineSettings, Outcome
 from server.errors import BundleError, DeviceUnavailable
 from server.graph_check import describe
 from server.request import DecodeResult
+from server.rows import RowBuffers
 from server.session import CPU, CUDA, OpenModel, open_model
 from tests.server.engine_fakes import FakeObserver, request
 from tests.server.serving import PATIENCE
@@ -93,6 +94,80 @@ def test_nothing_of_size_zero_and_no_stray_buffer_is_bound(model: OpenModel) -> 
         model.bind_step({**inputs, "memory.weights": inputs["memory.weights"].T.copy().T}, outputs, 1)
     with pytest.raises(ValueError, match="contiguous"):
         model.bind_step({**inputs, "token": inputs["token"].astype(np.int32)}, outputs, 1)
+
+
+def with_buffer(bundle: LoadedBundle, path: Path, *, in_place: bool) -> LoadedBundle:
+    """A model whose step writes each token to the next entry of a buffer, and says the entry before it."""
+    value = helper.make_tensor_value_info
+    ports = {
+        "token": (TensorProto.INT64, ["batch"]),
+        "state.tokens": (TensorProto.INT64, ["batch", "target"]),
+        "state.position": (TensorProto.INT64, ["batch"]),
+    }
+    nodes = [
+        helper.make_node("Shape", ["state.tokens"], ["room"], start=1, end=2),
+        helper.make_node("Squeeze", ["room"], ["size"]),
+        helper.make_node("Range", ["zero", "size", "one"], ["places"]),
+        helper.make_node("Unsqueeze", ["state.position", "last"], ["here"]),
+        helper.make_node("Unsqueeze", ["token", "last"], ["new"]),
+        helper.make_node("Equal", ["places", "here"], ["written"]),
+        helper.make_node("Where", ["written", "new", "state.tokens"], ["next.state.tokens"]),
+        helper.make_node("Add", ["state.position", "one"], ["next.state.position"]),
+        helper.make_node("OneHot", ["token", "columns", "chances"], ["scores"], axis=-1),
+    ]
+    constants = [
+        helper.make_tensor("zero", TensorProto.INT64, [], [0]),
+        helper.make_tensor("one", TensorProto.INT64, [], [1]),
+        helper.make_tensor("last", TensorProto.INT64, [1], [1]),
+        helper.make_tensor("columns", TensorProto.INT64, [1], [64]),
+        helper.make_tensor("chances", TensorProto.FLOAT, [2], [-5.0, -0.1]),
+    ]
+    outputs = {
+        "scores": (TensorProto.FLOAT, ["batch", 64]),
+        **{f"next.{name}": entry for name, entry in ports.items() if name != "token"},
+    }
+    graph = helper.make_graph(
+        nodes,
+        "step",
+        [value(name, *entry) for name, entry in ports.items()],
+        [value(name, *entry) for name, entry in outputs.items()],
+        constants,
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    path.write_bytes(made.SerializeToString())
+
+    def spec(name: str, role: Any, dtype: str, *axes: str | int) -> PortSpec:
+        return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+
+    state = [("tokens", ("batch", "target")), ("position", ("batch",))]
+    step = GraphSpec(
+        path=path,
+        inputs=(
+            spec("token", "token", "int64", "batch"),
+            *(spec(f"state.{name}", "state", "int64", *axes) for name, axes in state),
+        ),
+        outputs=(
+            spec("scores", "scores", "float32", "batch", 64),
+            *(spec(f"next.state.{name}", "state", "int64", *axes) for name, axes in state),
+        ),
+    )
+    return dataclasses.replace(bundle, step=step, state_in_place=in_place, layers=0, heads=0, alignment_heads=())
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_graph_with_a_buffer_keeps_what_each_row_said(bundle: LoadedBundle, tmp_path: Path, in_place: bool) -> None:
+    opened = open_model(
+        with_buffer(bundle, tmp_path / "step.onnx", in_place=in_place), device="cpu", intra_op_threads=1
+    )
+    rows = RowBuffers(opened, capacity=4, width=16, target=8)
+    rows.append(np.array([2, 0, 1]), {}, begin=2)
+    for step in range(5):
+        rows.token[:3] = 10 * np.arange(1, 4) + step
+        rows.step()
+        assert rows.scores[:3].argmax(axis=1).tolist() == rows.token[:3].tolist()
+    bound = rows.state.read["state.tokens"]
+    assert bound[:3, :5].tolist() == [[10, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34]]
+    assert not bound[:, 5:].any()
 
 
 def replaced(bundle: LoadedBundle, change: Callable[[tuple[PortSpec, ...]], tuple[PortSpec, ...]]) -> LoadedBundle:

@@ -24,49 +24,53 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16regard/v1/bundle.proto\x12\tregard.v1\"\xd0\x03\n\x06\x42undle\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x1d\n\x04task\x18\x04 \x01(\x0e\x32\x0f.regard.v1.Task\x12\x13\n\x0b\x64\x65scription\x18\x05 \x01(\t\x12$\n\x08profiles\x18\x06 \x03(\x0b\x32\x12.regard.v1.Profile\x12\x17\n\x0f\x64\x65\x66\x61ult_profile\x18\x07 \x01(\t\x12\x1e\n\x16\x64\x65\x66\x61ult_profile_reason\x18\x08 \x01(\t\x12\'\n\ttokenizer\x18\t \x01(\x0b\x32\x14.regard.v1.Tokenizer\x12\x18\n\x10source_languages\x18\n \x03(\t\x12\x18\n\x10target_languages\x18\x0b \x03(\t\x12!\n\x06limits\x18\x0c \x01(\x0b\x32\x11.regard.v1.Limits\x12+\n\tattention\x18\r \x01(\x0b\x32\x18.regard.v1.AttentionAxes\x12$\n\x05\x66iles\x18\x0e \x03(\x0b\x32\x15.regard.v1.BundleFile\x12)\n\nprovenance\x18\x0f \x01(\x0b\x32\x15.regard.v1.Provenance\">\n\nBundleFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\"\xfd\x01\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\tprecision\x18\x02 \x01(\x0e\x32\x14.regard.v1.Precision\x12 \n\x06\x65ncode\x18\x03 \x01(\x0b\x32\x10.regard.v1.Graph\x12\x1e\n\x04step\x18\x04 \x01(\x0b\x32\x10.regard.v1.Graph\x12\'\n\x06parity\x18\x05 \x01(\x0b\x32\x17.regard.v1.ParityRecord\x12)\n\x07quality\x18\x06 \x03(\x0b\x32\x18.regard.v1.QualityFigure\x12%\n\x05speed\x18\x07 \x03(\x0b\x32\x16.regard.v1.SpeedFigure\"{\n\x05Graph\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\r\n\x05opset\x18\x02 \x01(\x05\x12\x12\n\nir_version\x18\x03 \x01(\x05\x12\x1f\n\x06inputs\x18\x04 \x03(\x0b\x32\x0f.regard.v1.Port\x12 \n\x07outputs\x18\x05 \x03(\x0b\x32\x0f.regard.v1.Port\"T\n\x04Port\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x04role\x18\x02 \x01(\x0e\x32\x13.regard.v1.PortRole\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\x0c\n\x04\x61xes\x18\x04 \x03(\t\"x\n\tTokenizer\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x02 \x01(\x05\x12\x0e\n\x06pad_id\x18\x03 \x01(\x05\x12\x12\n\nunknown_id\x18\x04 \x01(\x05\x12\x10\n\x08\x62\x65gin_id\x18\x05 \x01(\x05\x12\x0e\n\x06\x65nd_id\x18\x06 \x01(\x05\">\n\x06Limits\x12\x19\n\x11max_source_tokens\x18\x01 \x01(\x05\x12\x19\n\x11max_target_tokens\x18\x02 \x01(\x05\"a\n\rAttentionAxes\x12\x0e\n\x06layers\x18\x01 \x01(\x05\x12\r\n\x05heads\x18\x02 \x01(\x05\x12\x31\n\x0f\x61lignment_heads\x18\x03 \x03(\x0b\x32\x18.regard.v1.AttentionHead\",\n\rAttentionHead\x12\r\n\x05layer\x18\x01 \x01(\x05\x12\x0c\n\x04head\x18\x02 \x01(\x05\"\x9d\x01\n\x0cParityRecord\x12\x11\n\ttolerance\x18\x01 \x01(\x01\x12\x0f\n\x07\x62\x61tches\x18\x02 \x03(\x05\x12\x16\n\x0esource_lengths\x18\x03 \x03(\x05\x12\r\n\x05steps\x18\x04 \x01(\x05\x12(\n\x05ports\x18\x05 \x03(\x0b\x32\x19.regard.v1.PortDifference\x12\x18\n\x10greedy_agreement\x18\x06 \x01(\x01\"6\n\x0ePortDifference\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x16\n\x0eworst_absolute\x18\x02 \x01(\x01\"c\n\rQualityFigure\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x10\n\x08test_set\x18\x03 \x01(\t\x12\x0e\n\x06search\x18\x04 \x01(\t\x12\x11\n\tsignature\x18\x05 \x01(\t\"I\n\x0bSpeedFigure\x12\x0c\n\x04what\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x0f\n\x07machine\x18\x03 \x01(\t\x12\x0c\n\x04\x64\x61te\x18\x04 \x01(\t\"\xd8\x01\n\nProvenance\x12\x0e\n\x06recipe\x18\x01 \x01(\t\x12\x15\n\rtraining_data\x18\x02 \x01(\t\x12\x0f\n\x07licence\x18\x03 \x01(\t\x12\x35\n\x08versions\x18\x04 \x03(\x0b\x32#.regard.v1.Provenance.VersionsEntry\x12\x19\n\x11\x63heckpoint_sha256\x18\x05 \x01(\t\x12\x0f\n\x07\x63reated\x18\x06 \x01(\t\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*2\n\x04Task\x12\x14\n\x10TASK_UNSPECIFIED\x10\x00\x12\x14\n\x10TASK_TRANSLATION\x10\x01*p\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x15\n\x11PRECISION_FLOAT32\x10\x01\x12\x1d\n\x19PRECISION_FLOAT16_WEIGHTS\x10\x02\x12\x12\n\x0ePRECISION_INT8\x10\x03*\xc7\x01\n\x08PortRole\x12\x19\n\x15PORT_ROLE_UNSPECIFIED\x10\x00\x12\x14\n\x10PORT_ROLE_SOURCE\x10\x01\x12\x1b\n\x17PORT_ROLE_SOURCE_LENGTH\x10\x02\x12\x14\n\x10PORT_ROLE_MEMORY\x10\x03\x12\x13\n\x0fPORT_ROLE_STATE\x10\x04\x12\x13\n\x0fPORT_ROLE_TOKEN\x10\x05\x12\x14\n\x10PORT_ROLE_SCORES\x10\x06\x12\x17\n\x13PORT_ROLE_ATTENTION\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16regard/v1/bundle.proto\x12\tregard.v1\"\xd0\x03\n\x06\x42undle\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x1d\n\x04task\x18\x04 \x01(\x0e\x32\x0f.regard.v1.Task\x12\x13\n\x0b\x64\x65scription\x18\x05 \x01(\t\x12$\n\x08profiles\x18\x06 \x03(\x0b\x32\x12.regard.v1.Profile\x12\x17\n\x0f\x64\x65\x66\x61ult_profile\x18\x07 \x01(\t\x12\x1e\n\x16\x64\x65\x66\x61ult_profile_reason\x18\x08 \x01(\t\x12\'\n\ttokenizer\x18\t \x01(\x0b\x32\x14.regard.v1.Tokenizer\x12\x18\n\x10source_languages\x18\n \x03(\t\x12\x18\n\x10target_languages\x18\x0b \x03(\t\x12!\n\x06limits\x18\x0c \x01(\x0b\x32\x11.regard.v1.Limits\x12+\n\tattention\x18\r \x01(\x0b\x32\x18.regard.v1.AttentionAxes\x12$\n\x05\x66iles\x18\x0e \x03(\x0b\x32\x15.regard.v1.BundleFile\x12)\n\nprovenance\x18\x0f \x01(\x0b\x32\x15.regard.v1.Provenance\">\n\nBundleFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\"\x95\x02\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\tprecision\x18\x02 \x01(\x0e\x32\x14.regard.v1.Precision\x12 \n\x06\x65ncode\x18\x03 \x01(\x0b\x32\x10.regard.v1.Graph\x12\x1e\n\x04step\x18\x04 \x01(\x0b\x32\x10.regard.v1.Graph\x12\'\n\x06parity\x18\x05 \x01(\x0b\x32\x17.regard.v1.ParityRecord\x12)\n\x07quality\x18\x06 \x03(\x0b\x32\x18.regard.v1.QualityFigure\x12%\n\x05speed\x18\x07 \x03(\x0b\x32\x16.regard.v1.SpeedFigure\x12\x16\n\x0estate_in_place\x18\x08 \x01(\x08\"{\n\x05Graph\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\r\n\x05opset\x18\x02 \x01(\x05\x12\x12\n\nir_version\x18\x03 \x01(\x05\x12\x1f\n\x06inputs\x18\x04 \x03(\x0b\x32\x0f.regard.v1.Port\x12 \n\x07outputs\x18\x05 \x03(\x0b\x32\x0f.regard.v1.Port\"T\n\x04Port\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x04role\x18\x02 \x01(\x0e\x32\x13.regard.v1.PortRole\x12\r\n\x05\x64type\x18\x03 \x01(\t\x12\x0c\n\x04\x61xes\x18\x04 \x03(\t\"\xed\x01\n\tTokenizer\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x17\n\x0fvocabulary_size\x18\x02 \x01(\x05\x12\x0e\n\x06pad_id\x18\x03 \x01(\x05\x12\x12\n\nunknown_id\x18\x04 \x01(\x05\x12\x10\n\x08\x62\x65gin_id\x18\x05 \x01(\x05\x12\x0e\n\x06\x65nd_id\x18\x06 \x01(\x05\x12>\n\x0etarget_end_ids\x18\x07 \x03(\x0b\x32&.regard.v1.Tokenizer.TargetEndIdsEntry\x1a\x33\n\x11TargetEndIdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\">\n\x06Limits\x12\x19\n\x11max_source_tokens\x18\x01 \x01(\x05\x12\x19\n\x11max_target_tokens\x18\x02 \x01(\x05\"a\n\rAttentionAxes\x12\x0e\n\x06layers\x18\x01 \x01(\x05\x12\r\n\x05heads\x18\x02 \x01(\x05\x12\x31\n\x0f\x61lignment_heads\x18\x03 \x03(\x0b\x32\x18.regard.v1.AttentionHead\",\n\rAttentionHead\x12\r\n\x05layer\x18\x01 \x01(\x05\x12\x0c\n\x04head\x18\x02 \x01(\x05\"\x9d\x01\n\x0cParityRecord\x12\x11\n\ttolerance\x18\x01 \x01(\x01\x12\x0f\n\x07\x62\x61tches\x18\x02 \x03(\x05\x12\x16\n\x0esource_lengths\x18\x03 \x03(\x05\x12\r\n\x05steps\x18\x04 \x01(\x05\x12(\n\x05ports\x18\x05 \x03(\x0b\x32\x19.regard.v1.PortDifference\x12\x18\n\x10greedy_agreement\x18\x06 \x01(\x01\"6\n\x0ePortDifference\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x16\n\x0eworst_absolute\x18\x02 \x01(\x01\"c\n\rQualityFigure\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x10\n\x08test_set\x18\x03 \x01(\t\x12\x0e\n\x06search\x18\x04 \x01(\t\x12\x11\n\tsignature\x18\x05 \x01(\t\"I\n\x0bSpeedFigure\x12\x0c\n\x04what\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x0f\n\x07machine\x18\x03 \x01(\t\x12\x0c\n\x04\x64\x61te\x18\x04 \x01(\t\"\xd8\x01\n\nProvenance\x12\x0e\n\x06recipe\x18\x01 \x01(\t\x12\x15\n\rtraining_data\x18\x02 \x01(\t\x12\x0f\n\x07licence\x18\x03 \x01(\t\x12\x35\n\x08versions\x18\x04 \x03(\x0b\x32#.regard.v1.Provenance.VersionsEntry\x12\x19\n\x11\x63heckpoint_sha256\x18\x05 \x01(\t\x12\x0f\n\x07\x63reated\x18\x06 \x01(\t\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*2\n\x04Task\x12\x14\n\x10TASK_UNSPECIFIED\x10\x00\x12\x14\n\x10TASK_TRANSLATION\x10\x01*p\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x15\n\x11PRECISION_FLOAT32\x10\x01\x12\x1d\n\x19PRECISION_FLOAT16_WEIGHTS\x10\x02\x12\x12\n\x0ePRECISION_INT8\x10\x03*\xc7\x01\n\x08PortRole\x12\x19\n\x15PORT_ROLE_UNSPECIFIED\x10\x00\x12\x14\n\x10PORT_ROLE_SOURCE\x10\x01\x12\x1b\n\x17PORT_ROLE_SOURCE_LENGTH\x10\x02\x12\x14\n\x10PORT_ROLE_MEMORY\x10\x03\x12\x13\n\x0fPORT_ROLE_STATE\x10\x04\x12\x13\n\x0fPORT_ROLE_TOKEN\x10\x05\x12\x14\n\x10PORT_ROLE_SCORES\x10\x06\x12\x17\n\x13PORT_ROLE_ATTENTION\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'regard.v1.bundle_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_TOKENIZER_TARGETENDIDSENTRY']._loaded_options = None
+  _globals['_TOKENIZER_TARGETENDIDSENTRY']._serialized_options = b'8\001'
   _globals['_PROVENANCE_VERSIONSENTRY']._loaded_options = None
   _globals['_PROVENANCE_VERSIONSENTRY']._serialized_options = b'8\001'
-  _globals['_TASK']._serialized_start=1977
-  _globals['_TASK']._serialized_end=2027
-  _globals['_PRECISION']._serialized_start=2029
-  _globals['_PRECISION']._serialized_end=2141
-  _globals['_PORTROLE']._serialized_start=2144
-  _globals['_PORTROLE']._serialized_end=2343
+  _globals['_TASK']._serialized_start=2119
+  _globals['_TASK']._serialized_end=2169
+  _globals['_PRECISION']._serialized_start=2171
+  _globals['_PRECISION']._serialized_end=2283
+  _globals['_PORTROLE']._serialized_start=2286
+  _globals['_PORTROLE']._serialized_end=2485
   _globals['_BUNDLE']._serialized_start=38
   _globals['_BUNDLE']._serialized_end=502
   _globals['_BUNDLEFILE']._serialized_start=504
   _globals['_BUNDLEFILE']._serialized_end=566
   _globals['_PROFILE']._serialized_start=569
-  _globals['_PROFILE']._serialized_end=822
-  _globals['_GRAPH']._serialized_start=824
-  _globals['_GRAPH']._serialized_end=947
-  _globals['_PORT']._serialized_start=949
-  _globals['_PORT']._serialized_end=1033
-  _globals['_TOKENIZER']._serialized_start=1035
-  _globals['_TOKENIZER']._serialized_end=1155
-  _globals['_LIMITS']._serialized_start=1157
-  _globals['_LIMITS']._serialized_end=1219
-  _globals['_ATTENTIONAXES']._serialized_start=1221
-  _globals['_ATTENTIONAXES']._serialized_end=1318
-  _globals['_ATTENTIONHEAD']._serialized_start=1320
-  _globals['_ATTENTIONHEAD']._serialized_end=1364
-  _globals['_PARITYRECORD']._serialized_start=1367
-  _globals['_PARITYRECORD']._serialized_end=1524
-  _globals['_PORTDIFFERENCE']._serialized_start=1526
-  _globals['_PORTDIFFERENCE']._serialized_end=1580
-  _globals['_QUALITYFIGURE']._serialized_start=1582
-  _globals['_QUALITYFIGURE']._serialized_end=1681
-  _globals['_SPEEDFIGURE']._serialized_start=1683
-  _globals['_SPEEDFIGURE']._serialized_end=1756
-  _globals['_PROVENANCE']._serialized_start=1759
-  _globals['_PROVENANCE']._serialized_end=1975
-  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_start=1928
-  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_end=1975
+  _globals['_PROFILE']._serialized_end=846
+  _globals['_GRAPH']._serialized_start=848
+  _globals['_GRAPH']._serialized_end=971
+  _globals['_PORT']._serialized_start=973
+  _globals['_PORT']._serialized_end=1057
+  _globals['_TOKENIZER']._serialized_start=1060
+  _globals['_TOKENIZER']._serialized_end=1297
+  _globals['_TOKENIZER_TARGETENDIDSENTRY']._serialized_start=1246
+  _globals['_TOKENIZER_TARGETENDIDSENTRY']._serialized_end=1297
+  _globals['_LIMITS']._serialized_start=1299
+  _globals['_LIMITS']._serialized_end=1361
+  _globals['_ATTENTIONAXES']._serialized_start=1363
+  _globals['_ATTENTIONAXES']._serialized_end=1460
+  _globals['_ATTENTIONHEAD']._serialized_start=1462
+  _globals['_ATTENTIONHEAD']._serialized_end=1506
+  _globals['_PARITYRECORD']._serialized_start=1509
+  _globals['_PARITYRECORD']._serialized_end=1666
+  _globals['_PORTDIFFERENCE']._serialized_start=1668
+  _globals['_PORTDIFFERENCE']._serialized_end=1722
+  _globals['_QUALITYFIGURE']._serialized_start=1724
+  _globals['_QUALITYFIGURE']._serialized_end=1823
+  _globals['_SPEEDFIGURE']._serialized_start=1825
+  _globals['_SPEEDFIGURE']._serialized_end=1898
+  _globals['_PROVENANCE']._serialized_start=1901
+  _globals['_PROVENANCE']._serialized_end=2117
+  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_start=2070
+  _globals['_PROVENANCE_VERSIONSENTRY']._serialized_end=2117
 # @@protoc_insertion_point(module_scope)

@@ -219,9 +219,12 @@ class Profile(_message.Message):
     PARITY_FIELD_NUMBER: _builtins.int
     QUALITY_FIELD_NUMBER: _builtins.int
     SPEED_FIELD_NUMBER: _builtins.int
+    STATE_IN_PLACE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """portable, cpu, cuda."""
     precision: Global___Precision.ValueType
+    state_in_place: _builtins.bool
+    """The step writes states with an axis `target` where it reads them: input and output have to be the same memory."""
     @_builtins.property
     def encode(self) -> Global___Graph: ...
     @_builtins.property
@@ -244,10 +247,11 @@ class Profile(_message.Message):
         parity: Global___ParityRecord | None = ...,
         quality: _abc.Iterable[Global___QualityFigure] | None = ...,
         speed: _abc.Iterable[Global___SpeedFigure] | None = ...,
+        state_in_place: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["encode", b"encode", "parity", b"parity", "step", b"step"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["encode", b"encode", "name", b"name", "parity", b"parity", "precision", b"precision", "quality", b"quality", "speed", b"speed", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["encode", b"encode", "name", b"name", "parity", b"parity", "precision", b"precision", "quality", b"quality", "speed", b"speed", "state_in_place", b"state_in_place", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -323,18 +327,43 @@ Global___Port: _TypeAlias = Port  # noqa: Y015
 class Tokenizer(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class TargetEndIdsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     FILE_FIELD_NUMBER: _builtins.int
     VOCABULARY_SIZE_FIELD_NUMBER: _builtins.int
     PAD_ID_FIELD_NUMBER: _builtins.int
     UNKNOWN_ID_FIELD_NUMBER: _builtins.int
     BEGIN_ID_FIELD_NUMBER: _builtins.int
     END_ID_FIELD_NUMBER: _builtins.int
+    TARGET_END_IDS_FIELD_NUMBER: _builtins.int
     file: _builtins.str
     vocabulary_size: _builtins.int
     pad_id: _builtins.int
     unknown_id: _builtins.int
     begin_id: _builtins.int
     end_id: _builtins.int
+    @_builtins.property
+    def target_end_ids(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What ends a source, by BCP-47 tag of the language to translate it into; empty where end_id does."""
+
     def __init__(
         self,
         *,
@@ -344,10 +373,11 @@ class Tokenizer(_message.Message):
         unknown_id: _builtins.int = ...,
         begin_id: _builtins.int = ...,
         end_id: _builtins.int = ...,
+        target_end_ids: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_id", b"begin_id", "end_id", b"end_id", "file", b"file", "pad_id", b"pad_id", "unknown_id", b"unknown_id", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_id", b"begin_id", "end_id", b"end_id", "file", b"file", "pad_id", b"pad_id", "target_end_ids", b"target_end_ids", "unknown_id", b"unknown_id", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

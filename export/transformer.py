@@ -1,0 +1,298 @@
+"""Shows a Transformer to the exporter as two graphs whose cache of keys and values is a buffer with room to spare.
+
+The layers, their weights and their order are those of `training.transformer`; only how attention reaches its cache
+differs: a row's position says where its next entry goes, so that rows of any age share a batch. It does not know what
+runs the graphs, nor how they are stored.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from export.graphs import TraceableModel, sources_of_two_sizes
+from export.ports import NEXT, ModelPorts, Part, name_ports
+from export.runtime import Arrays
+from training.attention import MultiHeadAttention, masked_softmax
+from training.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerMemory, TransformerState
+
+Body = Literal["plain", "shared-buffer"]
+
+CONTRIB_ATTENTION = "com.microsoft::GroupQueryAttention"
+PARTS = 2  # keys and values
+
+
+class TransformerEncodeGraph(nn.Module):
+    """source, source_length -> keys and values of the source for every decoder layer, and the mask.
+
+    Activations are [batch * source, dim], which makes every layer's product one matrix product with its bias.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Take and return one tensor for each port, in their order."""
+        source, source_length = inputs
+        model = self.model
+        batch, length = source.shape
+        positions = torch.arange(length)
+        mask = positions.unsqueeze(0) < source_length.unsqueeze(1)
+        embedded = model.positions(model.embedding(source) * model.config.dim**0.5, positions)
+        states = embedded.reshape(-1, model.config.dim)
+        for layer in model.encoder:
+            states = _encode_layer(cast("EncoderLayer", layer), states, mask, batch, length)
+        states = model.encoder_norm(states)
+        parts: list[Tensor] = []
+        for layer in _decoder(model):
+            attention = layer.cross_attention
+            keys, values = attention.key_value(states).chunk(PARTS, dim=-1)
+            # Keys lie the other way round, as the product of a step with them reads them.
+            parts.append(keys.reshape(batch, length, attention.heads, -1).permute(0, 2, 3, 1))
+            parts.append(values.reshape(batch, length, attention.heads, -1).transpose(1, 2))
+        return (*parts, mask)
+
+
+class TransformerStepGraph(nn.Module):
+    """token, buffers of every layer, position, memory -> scores, next buffers, next position, attention.
+
+    body chooses how a buffer is read and written: "plain" makes a new one by selection, for any runtime;
+    "shared-buffer" leaves both to ONNX Runtime's GroupQueryAttention, which works in place where input and output are
+    one memory, and reads no further than a row's position. Activations are [batch, dim].
+    """
+
+    def __init__(self, model: Transformer, body: Body) -> None:
+        super().__init__()
+        self.model = model
+        self.body: Body = body
+        # One product and not three: the packed form that GroupQueryAttention takes.
+        self.packed = nn.ModuleList(_pack(layer.self_attention) for layer in _decoder(model))
+
+    def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Take and return one tensor for each port, in their order."""
+        model = self.model
+        buffers = PARTS * model.config.decoder_layers
+        token, *rest = inputs
+        past, position, memory, mask = rest[:buffers], rest[buffers], rest[buffers + 1 : -1], rest[-1]
+        # No step is fed what cannot be predicted, so that embedding and output can share one table.
+        embedded = nn.functional.embedding(token, model.output.onnx_weight)
+        states = model.positions(embedded * model.config.dim**0.5, position)
+        following: list[Tensor] = []
+        attention: list[Tensor] = []
+        for index, layer in enumerate(_decoder(model)):
+            keys, values = past[PARTS * index : PARTS * index + PARTS]
+            packed = self.packed[index](layer.around_self.before(states))
+            attend = _attend_plainly if self.body == "plain" else _attend_in_place
+            context, keys, values = attend(packed, keys, values, position, model.config.heads)
+            following += (keys, values)
+            states = layer.around_self.after(states, layer.self_attention.output(context))
+            queries = _one_query(layer.cross_attention.query(layer.around_cross.before(states)), model.config.heads)
+            weights = masked_softmax(torch.matmul(queries, memory[PARTS * index]), mask[:, None, None])
+            context = torch.matmul(weights, memory[PARTS * index + 1]).flatten(1)
+            states = layer.feed_forward(layer.around_cross.after(states, layer.cross_attention.output(context)))
+            attention.append(weights)
+        scores = torch.log_softmax(model.output(model.decoder_norm(states)), dim=1)
+        return (scores, *following, position + 1, torch.stack(attention, 1).squeeze(3))
+
+
+def open_transformer(model: Transformer, body: Body) -> TraceableModel:
+    """Return a model's two graphs with their ports, and inputs of two sizes to trace them by."""
+    config = model.config
+    model = copy.deepcopy(model).eval()
+    model.prepare_for_export()
+    head = config.dim // config.heads
+    layers = range(config.decoder_layers)
+    ports = name_ports(
+        memory=[
+            *(
+                part
+                for layer in layers
+                for part in (
+                    Part(f"keys_{layer}", "float32", ("batch", config.heads, head, "source")),
+                    Part(f"values_{layer}", "float32", ("batch", config.heads, "source", head)),
+                )
+            ),
+            Part("mask", "bool", ("batch", "source")),
+        ],
+        state=[
+            *(
+                Part(f"{name}_{layer}", "float32", ("batch", config.heads, "target", head))
+                for layer in layers
+                for name in ("keys", "values")
+            ),
+            Part("position", "int64", ("batch",)),
+        ],
+        vocabulary=config.vocabulary,
+        predictable=config.output,
+        layers=config.decoder_layers,
+        heads=config.heads,
+        initial_state=False,
+    )
+    encode, step = TransformerEncodeGraph(model).eval(), TransformerStepGraph(model, body).eval()
+    samples = sources_of_two_sizes(config.vocabulary)
+    with torch.no_grad():
+        step_samples = tuple(
+            (
+                torch.full((len(source),), 3),
+                *_buffers(config.decoder_layers, len(source), config.heads, room, head),
+                torch.arange(len(source)) % room,
+                *encode((source, length)),
+            )
+            for (source, length), room in zip(samples, (5, 6), strict=True)
+        )
+    return TraceableModel(encode, step, ports, samples, step_samples)
+
+
+class TransformerMachine:
+    """The model as training has it, run row by row, as the ports of its graphs see it.
+
+    Each row is alone and its cache exactly as long as what it has said, so that nothing of how graphs treat buffers,
+    padding and neighbours is in the reference.
+    """
+
+    def __init__(self, model: Transformer, ports: ModelPorts) -> None:
+        self._model = model
+        self._ports = ports
+
+    @torch.inference_mode()
+    def encode(self, inputs: Arrays) -> Arrays:
+        """Read sources; padding of the source axis is 0 in what comes back."""
+        source, length = inputs["source"], inputs["source_length"]
+        memories = [
+            self._model.encode(torch.tensor(row[None, :size]), torch.tensor([size]))[0]
+            for row, size in zip(source, length, strict=True)
+        ]
+        outputs: dict[str, NDArray[np.generic]] = {}
+        for layer in range(self._model.config.decoder_layers):
+            keys = [memory.keys[0, layer].transpose(1, 2) for memory in memories]
+            values = [memory.values[0, layer] for memory in memories]
+            outputs[f"memory.keys_{layer}"] = _pad_and_stack(keys, 2, source.shape[1])
+            outputs[f"memory.values_{layer}"] = _pad_and_stack(values, 1, source.shape[1])
+        outputs["memory.mask"] = np.less(np.arange(source.shape[1], dtype=np.int64)[None], length[:, None])
+        return outputs
+
+    @torch.inference_mode()
+    def step(self, inputs: Arrays) -> Arrays:
+        """Predict a token; of the buffers, entries of which the model knows nothing stay as they are."""
+        layers = range(self._model.config.decoder_layers)
+        following = {port.name: inputs[port.name].copy() for port in self._ports.step.inputs if port.name in inputs}
+        scores: list[Tensor] = []
+        attention: list[Tensor] = []
+        for row, position in enumerate(inputs["state.position"]):
+            mask = inputs["memory.mask"][row]
+            size = int(mask.sum())
+
+            def read(name: str, row: int = row) -> Tensor:
+                return torch.stack([torch.tensor(inputs[f"{name}_{layer}"][row]) for layer in layers])[None]
+
+            memory = TransformerMemory(
+                read("memory.keys").transpose(-1, -2)[..., :size, :],
+                read("memory.values")[..., :size, :],
+                torch.tensor(mask[None, :size]),
+            )
+            state = TransformerState(
+                read("state.keys")[..., :position, :],
+                read("state.values")[..., :position, :],
+                torch.tensor([position]),
+            )
+            row_scores, state, weights = self._model.step(torch.tensor(inputs["token"][row : row + 1]), state, memory)
+            scores.append(row_scores)
+            padding = inputs["memory.mask"].shape[1] - size
+            attention.append(nn.functional.pad(weights, (0, padding)))
+            for layer in layers:
+                following[f"state.keys_{layer}"][row, :, position] = state.keys[0, layer, :, position].numpy()
+                following[f"state.values_{layer}"][row, :, position] = state.values[0, layer, :, position].numpy()
+        states = {NEXT + name: array for name, array in following.items() if name.startswith("state.")}
+        states[f"{NEXT}state.position"] = inputs["state.position"] + 1
+        return {"scores": torch.cat(scores).numpy(), **states, "attention": torch.cat(attention).numpy()}
+
+
+def _encode_layer(layer: EncoderLayer, states: Tensor, mask: Tensor, batch: int, length: int) -> Tensor:
+    """Return the next states [batch * source, dim]."""
+    attention = layer.attention
+    inputs = layer.around.before(states)
+
+    def split(projected: Tensor) -> Tensor:
+        return projected.reshape(batch, length, attention.heads, -1).transpose(1, 2)
+
+    queries = split(attention.query(inputs))
+    keys, values = map(split, attention.key_value(inputs).chunk(PARTS, dim=-1))
+    energy = torch.matmul(queries * queries.shape[-1] ** -0.5, keys.transpose(2, 3))
+    weights = masked_softmax(energy, mask[:, None, None])
+    context = torch.matmul(weights, values).transpose(1, 2).reshape(-1, states.shape[1])
+    return layer.feed_forward(layer.around.after(states, attention.output(context)))
+
+
+def _one_query(projected: Tensor, heads: int) -> Tensor:
+    """Turn [batch, dim] into scaled queries [batch, head, 1, dim / head]."""
+    head = projected.shape[1] // heads
+    return (projected * head**-0.5).reshape(-1, heads, 1, head)
+
+
+def _attend_plainly(
+    packed: Tensor, keys: Tensor, values: Tensor, position: Tensor, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return context [batch, dim] and the buffers with the new entries.
+
+    What stands beyond a row's position is chosen away and not multiplied by 0, so that not even NaN does harm.
+    """
+    query, key, value = packed.chunk(PARTS + 1, dim=1)
+    head = query.shape[1] // heads
+    places = torch.arange(keys.shape[2])
+    new = (places == position[:, None])[:, None, :, None]
+    seen = (places <= position[:, None])[:, None, :]
+    keys = torch.where(new, key.reshape(-1, heads, 1, head), keys)
+    values = torch.where(new, value.reshape(-1, heads, 1, head), values)
+    weights = masked_softmax(torch.matmul(_one_query(query, heads), keys.transpose(2, 3)), seen[:, :, None])
+    context = torch.matmul(weights, torch.where(seen[..., None], values, 0.0))
+    return context.flatten(1), keys, values
+
+
+def _attend_in_place(
+    packed: Tensor, keys: Tensor, values: Tensor, position: Tensor, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the same as `_attend_plainly` by ONNX Runtime's operator, which torch cannot run."""
+    seen = position.to(torch.int32)
+    context, keys, values = torch.onnx.ops.symbolic_multi_out(
+        CONTRIB_ATTENTION,
+        (packed.unsqueeze(1), None, None, keys, values, seen, seen.max() + 1),
+        {"num_heads": heads, "kv_num_heads": heads},
+        dtypes=[packed.dtype] * 3,
+        shapes=[(packed.shape[0], 1, packed.shape[1] // (PARTS + 1)), keys.shape, values.shape],
+        version=1,
+    )
+    return context.squeeze(1), keys, values
+
+
+def _pack(attention: MultiHeadAttention) -> nn.Linear:
+    """Return queries, keys and values as one product."""
+    query, rest = attention.query, attention.key_value
+    packed = nn.Linear(query.in_features, query.out_features + rest.out_features)
+    with torch.no_grad():
+        packed.weight.copy_(torch.cat((query.weight, rest.weight)))
+        packed.bias.copy_(torch.cat((query.bias, rest.bias)))
+    return packed
+
+
+def _decoder(model: Transformer) -> list[DecoderLayer]:
+    return [cast("DecoderLayer", layer) for layer in model.decoder]
+
+
+def _buffers(layers: int, batch: int, heads: int, room: int, head: int) -> Sequence[Tensor]:
+    return [torch.zeros(batch, heads, room, head) for _ in range(PARTS * layers)]
+
+
+def _pad_and_stack(parts: Sequence[Tensor], axis: int, size: int) -> NDArray[np.float32]:
+    padded: list[NDArray[np.float32]] = []
+    for part in parts:
+        array = part.numpy()
+        widths = [(0, size - array.shape[axis]) if index == axis else (0, 0) for index in range(array.ndim)]
+        padded.append(np.pad(array, widths))
+    return np.stack(padded)

@@ -1,0 +1,202 @@
+"""Makes the profiles of a trained Transformer: portable, cpu in int8 or float32, and cuda in float16.
+
+It does not write files, nor know where sentences are from.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from onnx import ModelProto
+from torch import nn
+
+from export.bundle import describe_graph
+from export.calibrate import find_encode_ranges, find_ranges
+from export.checks import PLAIN, check_graph
+from export.greedy import LARGEST_TARGET
+from export.parity import Grid, measure
+from export.ports import ModelPorts
+from export.quantize import CONTRIB, observed, prepare, quantize
+from export.runtime import OnnxMachine
+from export.storage import round_weights, store_as_float16
+from export.tables import round_rows, share_tables, store_tables
+from export.trace import trace
+from export.transformer import Body, TransformerMachine, open_transformer
+from regard.v1 import bundle_pb2
+from training.transformer import Transformer
+
+# Weights were rounded to what is stored, so only the order of sums differs.
+ROUNDING_TOLERANCE = 1e-4
+# int8 is held by how often it decides as the trained model does; the bounds on values only catch what is broken.
+INT8_TOLERANCES = {"": 4.0, "scores": 8.0, "attention": 1.0}
+
+Say = Callable[[str], object]
+
+
+class Traced(NamedTuple):
+    """Both graphs of a model in float32, with their ports."""
+
+    encode: ModelProto
+    step: ModelProto
+    ports: ModelPorts
+
+
+class ExportedProfile(NamedTuple):
+    """A profile and the bytes of its graphs by file name."""
+
+    profile: bundle_pb2.Profile
+    files: Mapping[str, bytes]
+
+
+def trace_transformer(model: Transformer, body: Body) -> Traced:
+    """Return the graphs of a model whose attention over what was said has this body."""
+    opened = open_transformer(model, body)
+    domains = PLAIN if body == "plain" else PLAIN | {CONTRIB}
+    return Traced(
+        trace(opened.encode, opened.encode_samples, opened.ports.encode),
+        trace(opened.step, opened.step_samples, opened.ports.step, domains=domains),
+        opened.ports,
+    )
+
+
+def rounded_for_storage(model: Transformer) -> Transformer:
+    """Return a copy with matrices rounded to float16 and embeddings to bytes with a scale for each row."""
+    rounded = copy.deepcopy(fit_positions(model))
+    round_weights(rounded)
+    with torch.no_grad():
+        table = round_rows(model.embedding.weight.numpy(force=True))
+        rounded.embedding.weight.copy_(torch.tensor(table))
+    return _round_positions(rounded)
+
+
+def fit_positions(model: Transformer) -> Transformer:
+    """Return a copy that tells apart no more positions than a bundle serves: tables of them are part of every graph."""
+    fitted = copy.deepcopy(model)
+    positions = fitted.positions
+    positions.longest = min(positions.longest, LARGEST_TARGET)
+    if positions.kind == "sinusoidal":
+        positions.sinusoidal = positions.sinusoidal[: positions.longest].clone()
+    elif positions.kind == "learned":
+        positions.learned = nn.Parameter(positions.learned[: positions.longest].detach().clone())
+    return fitted
+
+
+def _round_positions(model: Transformer) -> Transformer:
+    """Round a computed table of positions to float16, as parameters are."""
+    if model.positions.kind == "sinusoidal":
+        model.positions.sinusoidal = model.positions.sinusoidal.half().float()
+    return model
+
+
+def export_portable(model: Transformer, grid: Grid, compared: Sequence[Sequence[int]], say: Say) -> ExportedProfile:
+    """Export with plain operators; matrices are stored as float16, embeddings as bytes."""
+    rounded = rounded_for_storage(model)
+    traced = trace_transformer(rounded, "plain")
+    say(f"profile portable: {len(traced.step.graph.node)} operators a step, stored as float16, embeddings as bytes")
+    encode, step = (store_as_float16(store_tables(graph)) for graph in (traced.encode, traced.step))
+    return _profile(
+        "portable",
+        bundle_pb2.PRECISION_FLOAT16_WEIGHTS,
+        Traced(encode, step, traced.ports),
+        rounded,
+        tolerances={"": ROUNDING_TOLERANCE},
+        grid=grid,
+        compared=compared,
+    )
+
+
+def export_cpu_float32(model: Transformer, grid: Grid, compared: Sequence[Sequence[int]]) -> ExportedProfile:
+    """Export the graphs that `export_cpu` quantises as they are, to compare speed and tokens with."""
+    traced = trace_transformer(fit_positions(model), "shared-buffer")
+    return _profile(
+        "cpu",
+        bundle_pb2.PRECISION_FLOAT32,
+        traced,
+        model,
+        tolerances={"": ROUNDING_TOLERANCE},
+        grid=grid,
+        compared=compared,
+        in_place=True,
+    )
+
+
+def export_cpu(
+    model: Transformer,
+    grid: Grid,
+    calibration: Sequence[Sequence[int]],
+    compared: Sequence[Sequence[int]],
+    say: Say,
+) -> ExportedProfile:
+    """Export for ONNX Runtime on a CPU: products in int8, buffers written in place."""
+    traced = trace_transformer(_round_positions(fit_positions(model)), "shared-buffer")
+    say(f"profile cpu: {len(traced.step.graph.node)} operators a step, ranges from {len(calibration)} sentences")
+    return _profile(
+        "cpu",
+        bundle_pb2.PRECISION_INT8,
+        quantize_transformer(traced, calibration, say),
+        model,
+        tolerances=INT8_TOLERANCES,
+        grid=grid,
+        compared=compared,
+        in_place=True,
+    )
+
+
+def quantize_transformer(traced: Traced, calibration: Sequence[Sequence[int]], say: Say) -> Traced:
+    """Return graphs in int8, their activations' ranges taken from greedy decoding of sentences."""
+    encode, step = prepare(traced.encode), prepare(traced.step)
+    encode_ranges = find_encode_ranges(encode, observed(encode), calibration)
+    machine = OnnxMachine(traced.encode.SerializeToString(), traced.step.SerializeToString())
+    step_ranges = find_ranges(machine, step, observed(step), traced.ports, calibration)
+    for what, ranges in (("encode", encode_ranges), ("step", step_ranges)):
+        say(f"  ranges of {what}: " + ", ".join(f"{value:.3g}" for value in ranges.values()))
+    return Traced(
+        store_as_float16(store_tables(quantize(encode, encode_ranges))),
+        store_as_float16(store_tables(share_tables(quantize(step, step_ranges)))),
+        traced.ports,
+    )
+
+
+def _profile(
+    name: str,
+    precision: bundle_pb2.Precision.ValueType,
+    graphs: Traced,
+    reference: Transformer,
+    *,
+    tolerances: Mapping[str, float],
+    grid: Grid,
+    compared: Sequence[Sequence[int]],
+    in_place: bool = False,
+) -> ExportedProfile:
+    """Check graphs, compare them with the model, and describe them as a profile."""
+    ports = graphs.ports
+    domains = PLAIN | {CONTRIB} if name == "cpu" else PLAIN
+    for graph, described in ((graphs.encode, ports.encode), (graphs.step, ports.step)):
+        check_graph(graph, described, domains=domains)
+    names = {"encode": f"encode.{name}.onnx", "step": f"step.{name}.onnx"}
+    files = {
+        names["encode"]: graphs.encode.SerializeToString(deterministic=True),
+        names["step"]: graphs.step.SerializeToString(deterministic=True),
+    }
+    machine = OnnxMachine(files[names["encode"]], files[names["step"]], in_place=ports.shared if in_place else None)
+    return ExportedProfile(
+        bundle_pb2.Profile(
+            name=name,
+            precision=precision,
+            encode=describe_graph(names["encode"], graphs.encode, ports.encode),
+            step=describe_graph(names["step"], graphs.step, ports.step),
+            state_in_place=in_place,
+            parity=measure(
+                TransformerMachine(reference, ports),
+                machine,
+                ports,
+                grid=grid,
+                tolerances=tolerances,
+                sources=compared,
+            ),
+        ),
+        files,
+    )
