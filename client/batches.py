@@ -11,7 +11,7 @@ from typing import Unpack
 from client.errors import InvalidRequest, MessageTooLarge
 from client.replies import expect_results
 from client.requests import TranslateOptions, translate_request
-from regard.v1 import translation_pb2
+from regard.v1 import decoding_pb2, translation_pb2
 
 SendTranslate = Callable[[translation_pb2.TranslateRequest], translation_pb2.TranslateResponse]
 
@@ -45,7 +45,7 @@ def translate_each(
 
 def failure(message: str) -> translation_pb2.TranslateResponse:
     """Return a reply with one result, which says what is wrong with its text."""
-    error = translation_pb2.ItemError(code=_INVALID_ARGUMENT, message=message, field="texts[0]")
+    error = decoding_pb2.ItemError(code=_INVALID_ARGUMENT, message=message, field="texts[0]")
     return translation_pb2.TranslateResponse(results=[translation_pb2.TranslationResult(error=error)])
 
 

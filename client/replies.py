@@ -31,12 +31,12 @@ from client.results import (
     Translation,
     Word,
 )
-from regard.v1 import attention_pb2, model_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, model_pb2, translation_pb2
 
 _FINISH_REASONS: dict[int, FinishReason] = {
-    translation_pb2.FINISH_REASON_END: "end",
-    translation_pb2.FINISH_REASON_LENGTH: "length",
-    translation_pb2.FINISH_REASON_FORCED: "forced",
+    decoding_pb2.FINISH_REASON_END: "end",
+    decoding_pb2.FINISH_REASON_LENGTH: "length",
+    decoding_pb2.FINISH_REASON_FORCED: "forced",
 }
 _STORED_TYPES: dict[int, str] = {
     attention_pb2.ATTENTION_ENCODING_UNSPECIFIED: "<f4",
@@ -134,11 +134,11 @@ def _model(message: model_pb2.Model) -> Model:
     )
 
 
-def _reference(message: translation_pb2.ModelReference) -> ModelReference:
+def _reference(message: decoding_pb2.ModelReference) -> ModelReference:
     return ModelReference(name=message.name, version=message.version, digest=message.digest, profile=message.profile)
 
 
-def _item_error(message: translation_pb2.ItemError) -> ItemError:
+def _item_error(message: decoding_pb2.ItemError) -> ItemError:
     return ItemError(code=message.code, message=message.message, field=message.field)
 
 
@@ -165,7 +165,7 @@ def _segment(message: translation_pb2.Segment, source: bytes, granularity: Granu
 
 
 def _hypothesis(
-    message: translation_pb2.Hypothesis, source: bytes, source_words: int, granularity: Granularity, columns: int
+    message: decoding_pb2.Hypothesis, source: bytes, source_words: int, granularity: Granularity, columns: int
 ) -> Hypothesis:
     target = message.text.encode()
     words = _words(message.words, target)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 from client.results import Granularity
-from regard.v1 import attention_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 
 Reduction = Literal["alignment", "mean", "none"]
 Encoding = Literal["float32", "float16", "uint8"]
@@ -115,7 +115,7 @@ def translate_request(texts: Iterable[str], **options: Unpack[TranslateOptions])
         version=options.get("version", ""),
         texts=[_sendable(f"texts[{index}]", text) for index, text in enumerate(texts)],
         target_language=options.get("target_language"),
-        decoding=translation_pb2.DecodingOptions(
+        decoding=decoding_pb2.DecodingOptions(
             beam_size=options.get("beam_size"),
             n_best=options.get("n_best"),
             length_penalty=options.get("length_penalty"),

@@ -15,17 +15,10 @@ import grpc
 from client.channel import channel_options
 from client.health import CHECK_METHOD, WHOLE_SERVER
 from regard.v1.attention_pb2 import AttentionOptions
+from regard.v1.decoding_pb2 import FINISH_REASON_END, FINISH_REASON_LENGTH, DecodingOptions
 from regard.v1.model_pb2 import GetModelRequest, ListModelsRequest, ServerLimits
 from regard.v1.model_pb2_grpc import ModelServiceStub
-from regard.v1.translation_pb2 import (
-    FINISH_REASON_END,
-    FINISH_REASON_LENGTH,
-    DecodingOptions,
-    Segment,
-    TranslateRequest,
-    TranslateResponse,
-    TranslationResult,
-)
+from regard.v1.translation_pb2 import Segment, TranslateRequest, TranslateResponse, TranslationResult
 from regard.v1.translation_pb2_grpc import TranslationServiceStub
 
 TRANSLATE = "/regard.v1.TranslationService/Translate"

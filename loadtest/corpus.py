@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.v1.attention_pb2 import ATTENTION_ENCODING_FLOAT16, AttentionOptions
-from regard.v1.translation_pb2 import DecodingOptions, TranslateRequest
+from regard.v1.decoding_pb2 import DecodingOptions
+from regard.v1.translation_pb2 import TranslateRequest
 
 # Words, both ends included.
 LENGTHS = {"short": (1, 6), "medium": (7, 16), "long": (17, 10_000), "any": (1, 10_000)}

@@ -17,7 +17,8 @@ from regard.v1.attention_pb2 import (
     Attention,
     AttentionOptions,
 )
-from regard.v1.translation_pb2 import FINISH_REASON_END, Hypothesis, Segment, TranslationResult
+from regard.v1.decoding_pb2 import FINISH_REASON_END, Hypothesis
+from regard.v1.translation_pb2 import Segment, TranslationResult
 
 SUBWORD = AttentionOptions(granularity=ATTENTION_GRANULARITY_SUBWORD)
 WORD = AttentionOptions(granularity=ATTENTION_GRANULARITY_WORD)

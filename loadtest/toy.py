@@ -15,6 +15,7 @@ import grpc
 import numpy as np
 
 from regard.v1.attention_pb2 import ATTENTION_ENCODING_FLOAT32, Attention, Span, Token
+from regard.v1.decoding_pb2 import FINISH_REASON_END, FINISH_REASON_FORCED, Hypothesis, ModelReference, Timing
 from regard.v1.model_pb2 import (
     GetModelRequest,
     GetModelResponse,
@@ -25,15 +26,10 @@ from regard.v1.model_pb2 import (
 )
 from regard.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
 from regard.v1.translation_pb2 import (
-    FINISH_REASON_END,
-    FINISH_REASON_FORCED,
-    Hypothesis,
-    ModelReference,
     ScoreResult,
     ScoreTranslationRequest,
     ScoreTranslationResponse,
     Segment,
-    Timing,
     TranslateRequest,
     TranslateResponse,
     TranslationResult,

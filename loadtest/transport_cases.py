@@ -14,7 +14,8 @@ from loadtest.case_server import TRANSLATE, CaseServer, Outcome, together
 from loadtest.processes import served, toy
 from loadtest.selftest import callers_together
 from regard.v1.attention_pb2 import ATTENTION_REDUCTION_NONE, AttentionOptions
-from regard.v1.translation_pb2 import DecodingOptions, TranslateRequest
+from regard.v1.decoding_pb2 import DecodingOptions
+from regard.v1.translation_pb2 import TranslateRequest
 
 EVERYTHING = AttentionOptions(reduction=ATTENTION_REDUCTION_NONE)
 MEBIBYTE = 2**20

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from regard.v1 import translation_pb2
+from regard.v1 import decoding_pb2, translation_pb2
 from server.attention_choice import AttentionChoice, read_attention
 from server.bounds import check_count, check_within, longest_target
 from server.bundle import LoadedBundle
@@ -150,7 +150,7 @@ def refuse_unknown_fields(message: Message, path: str = "") -> None:
                 refuse_unknown_fields(item, f"{name}[{index}]")
 
 
-def _read_decoding(options: translation_pb2.DecodingOptions, *, bundle: LoadedBundle, limits: Limits) -> DecodingChoice:
+def _read_decoding(options: decoding_pb2.DecodingOptions, *, bundle: LoadedBundle, limits: Limits) -> DecodingChoice:
     beam_size = options.beam_size if options.HasField("beam_size") else DEFAULT_BEAM_SIZE
     check_within("decoding.beam_size", beam_size, 1, limits.max_beam_size)
     n_best = options.n_best if options.HasField("n_best") else DEFAULT_N_BEST

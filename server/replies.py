@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.v1 import attention_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from server.alignment import (
     Encoding,
     choose_heads,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 _FINISH_REASONS = {
-    FinishReason.END: translation_pb2.FINISH_REASON_END,
-    FinishReason.LENGTH: translation_pb2.FINISH_REASON_LENGTH,
-    FinishReason.FORCED: translation_pb2.FINISH_REASON_FORCED,
+    FinishReason.END: decoding_pb2.FINISH_REASON_END,
+    FinishReason.LENGTH: decoding_pb2.FINISH_REASON_LENGTH,
+    FinishReason.FORCED: decoding_pb2.FINISH_REASON_FORCED,
 }
 _ENCODINGS = {
     Encoding.FLOAT32: attention_pb2.ATTENTION_ENCODING_FLOAT32,
@@ -44,9 +44,9 @@ _ENCODINGS = {
 }
 
 
-def write_model(bundle: LoadedBundle) -> translation_pb2.ModelReference:
+def write_model(bundle: LoadedBundle) -> decoding_pb2.ModelReference:
     """Say which model answered."""
-    return translation_pb2.ModelReference(
+    return decoding_pb2.ModelReference(
         name=bundle.key.name, version=bundle.key.version, digest=bundle.digest, profile=bundle.profile
     )
 
@@ -110,7 +110,7 @@ def write_score(
     return reply
 
 
-def write_item_error(error: RegardError, *, code: int, field: str) -> translation_pb2.ItemError:
+def write_item_error(error: RegardError, *, code: int, field: str) -> decoding_pb2.ItemError:
     """Say why one text of many failed.
 
     Args:
@@ -119,8 +119,8 @@ def write_item_error(error: RegardError, *, code: int, field: str) -> translatio
         field: of the item; the error may know better.
     """
     if isinstance(error, InvalidRequest):
-        return translation_pb2.ItemError(code=code, message=error.description, field=error.field)
-    return translation_pb2.ItemError(code=code, message=str(error), field=field)
+        return decoding_pb2.ItemError(code=code, message=error.description, field=error.field)
+    return decoding_pb2.ItemError(code=code, message=str(error), field=field)
 
 
 def _nothing(segment: SourceSegment, bundle: LoadedBundle) -> DecodeResult:
@@ -158,7 +158,7 @@ def _fill_segment(reply: translation_pb2.Segment, segment: SourceSegment, timing
 
 
 def _fill_hypothesis(
-    reply: translation_pb2.Hypothesis,
+    reply: decoding_pb2.Hypothesis,
     segment: SourceSegment,
     hypothesis: Hypothesis,
     target: RenderedTarget,

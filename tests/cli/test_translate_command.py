@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cli.main import main
 from cli.progress import Progress
-from regard.v1 import translation_pb2
+from regard.v1 import decoding_pb2, translation_pb2
 from tests.client.fake_server import FakeServer, answer, refuse, running_fake_server, violation
 
 
@@ -172,7 +172,7 @@ def test_options_reach_the_server(fake_server: FakeServer) -> None:
     assert main(["translate", "a", *arguments]) == 0
     (request,) = fake_server.requests
     assert (request.model, request.version, request.target_language) == ("toy", "2", "es")
-    assert request.decoding == translation_pb2.DecodingOptions(beam_size=4, length_penalty=0.5)
+    assert request.decoding == decoding_pb2.DecodingOptions(beam_size=4, length_penalty=0.5)
     assert not request.HasField("attention")
 
 

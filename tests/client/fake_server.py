@@ -21,11 +21,19 @@ from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
-from regard.v1 import attention_pb2, bundle_pb2, model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
+from regard.v1 import (
+    attention_pb2,
+    bundle_pb2,
+    decoding_pb2,
+    model_pb2,
+    model_pb2_grpc,
+    translation_pb2,
+    translation_pb2_grpc,
+)
 
 Translate = Callable[[translation_pb2.TranslateRequest, grpc.ServicerContext], translation_pb2.TranslateResponse]
 
-MODEL = translation_pb2.ModelReference(name="toy", version="2", digest="abc123", profile="cpu")
+MODEL = decoding_pb2.ModelReference(name="toy", version="2", digest="abc123", profile="cpu")
 
 
 def span(start: int, end: int) -> attention_pb2.Span:
@@ -77,10 +85,10 @@ def segment_of(
     target_words = words_of(target)
     weights = np.eye(len(words), len(words) + 1, dtype=np.float32) * 0.75
     weights[:, -1] = 0.25
-    hypothesis = translation_pb2.Hypothesis(
+    hypothesis = decoding_pb2.Hypothesis(
         text=target,
         score=-0.5,
-        finish_reason=translation_pb2.FINISH_REASON_END,
+        finish_reason=decoding_pb2.FINISH_REASON_END,
         tokens=[
             attention_pb2.Token(id=i, piece=w, span=span(a, b), log_probability=-0.25)
             for i, (w, a, b) in enumerate(target_words)
@@ -101,13 +109,13 @@ def segment_of(
         ],
         attention=None if options is None else attention_of(options, weights),
     )
-    others = [translation_pb2.Hypothesis(text=f"{target} {rank}", score=-rank) for rank in range(2, n_best + 1)]
+    others = [decoding_pb2.Hypothesis(text=f"{target} {rank}", score=-rank) for rank in range(2, n_best + 1)]
     return translation_pb2.Segment(
         source_span=span(0, end),
         source_tokens=source_tokens,
         source_words=source_words,
         hypotheses=[hypothesis, *others],
-        timing=translation_pb2.Timing(steps=len(words), mean_batch_rows=1.0),
+        timing=decoding_pb2.Timing(steps=len(words), mean_batch_rows=1.0),
     )
 
 
@@ -117,7 +125,7 @@ def answer(request: translation_pb2.TranslateRequest, _: grpc.ServicerContext) -
     results: list[translation_pb2.TranslationResult] = []
     for index, text in enumerate(request.texts):
         if text.startswith("!"):
-            error = translation_pb2.ItemError(code=3, message=f"bad {text}", field=f"texts[{index}]")
+            error = decoding_pb2.ItemError(code=3, message=f"bad {text}", field=f"texts[{index}]")
             results.append(translation_pb2.TranslationResult(error=error))
             continue
         segment = segment_of(text, options, max(1, request.decoding.n_best))

@@ -19,7 +19,7 @@ from client import (
     RegardCallError,
     Span,
 )
-from regard.v1 import translation_pb2
+from regard.v1 import decoding_pb2, translation_pb2
 from tests.client.fake_server import FakeServer
 
 
@@ -46,7 +46,7 @@ def test_options_that_are_not_given_are_not_sent(fake_server: FakeServer) -> Non
     with Client(fake_server.address) as client:
         client.translate(["one"])
     assert fake_server.requests == [
-        translation_pb2.TranslateRequest(texts=["one"], decoding=translation_pb2.DecodingOptions())
+        translation_pb2.TranslateRequest(texts=["one"], decoding=decoding_pb2.DecodingOptions())
     ]
 
 
@@ -67,7 +67,7 @@ def test_every_option_reaches_the_server(fake_server: FakeServer) -> None:
         )
     (request,) = fake_server.requests
     assert (request.model, request.version, request.target_language, request.priority) == ("toy", "2", "es", 3)
-    assert request.decoding == translation_pb2.DecodingOptions(
+    assert request.decoding == decoding_pb2.DecodingOptions(
         beam_size=5, n_best=2, length_penalty=0.5, min_length=1, max_length=9
     )
     assert (request.attention.granularity, request.attention.encoding, request.attention.top_k) == (1, 3, 2)

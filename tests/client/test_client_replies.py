@@ -7,7 +7,7 @@ import pytest
 from client.errors import UnreadableReply
 from client.replies import translations
 from client.requests import translate_request
-from regard.v1 import attention_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from tests.client.fake_server import answer
 
 
@@ -22,7 +22,7 @@ def reply_to(request: translation_pb2.TranslateRequest) -> translation_pb2.Trans
 Spoil = Callable[[translation_pb2.TranslateResponse], object]
 
 
-def hypothesis(reply: translation_pb2.TranslateResponse) -> translation_pb2.Hypothesis:
+def hypothesis(reply: translation_pb2.TranslateResponse) -> decoding_pb2.Hypothesis:
     return reply.results[0].segments[0].hypotheses[0]
 
 

@@ -11,7 +11,7 @@ from client.batches import translate_each
 from client.errors import InvalidRequest, MessageTooLarge, Violation
 from client.lines import MAX_LINE_BYTES, Line, batches_of, read_lines
 from client.pipeline import in_order
-from regard.v1 import translation_pb2
+from regard.v1 import decoding_pb2, translation_pb2
 
 
 def reader(data: bytes, piece: int) -> Callable[[int], bytes]:
@@ -97,7 +97,7 @@ def test_an_argument_that_was_not_utf8_has_an_error() -> None:
 
 def reply(*texts: str) -> translation_pb2.TranslateResponse:
     return translation_pb2.TranslateResponse(
-        model=translation_pb2.ModelReference(name="toy"),
+        model=decoding_pb2.ModelReference(name="toy"),
         results=[translation_pb2.TranslationResult(text=text.upper()) for text in texts],
     )
 

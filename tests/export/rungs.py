@@ -19,7 +19,7 @@ from export.bundle import Bundle, write_bundle
 from export.parity import Grid
 from export.ports import GraphPorts
 from export.trace import trace
-from regard.v1 import attention_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from tests.export.toy import quiet
 from tests.server.serving import Served, serving
 from training import checkpoint
@@ -150,7 +150,7 @@ async def _ask(served: Served, model: str) -> Replies:
         attention = (await served.translate(TEXT, model=model, attention=every_head)).results[0]
     except grpc.aio.AioRpcError as error:
         attention = error
-    beam = await served.translate(TEXT, model=model, decoding=translation_pb2.DecodingOptions(beam_size=4, n_best=4))
+    beam = await served.translate(TEXT, model=model, decoding=decoding_pb2.DecodingOptions(beam_size=4, n_best=4))
     score = await served.translation.ScoreTranslation(
         translation_pb2.ScoreTranslationRequest(
             model=model, pairs=[translation_pb2.TranslationPair(source=TEXT, target="dog cat")]

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 from loadtest.answers import Answer, read_answer
 from loadtest.recorder import CENSORED, OK, Record, Recorder, read_records, write_records
 from regard.v1.attention_pb2 import Token
-from regard.v1.translation_pb2 import (
-    Hypothesis,
-    ItemError,
-    Segment,
-    Timing,
-    TranslateResponse,
-    TranslationResult,
-)
+from regard.v1.decoding_pb2 import Hypothesis, ItemError, Timing
+from regard.v1.translation_pb2 import Segment, TranslateResponse, TranslationResult
 
 WINDOW = (100, 900)
 

@@ -141,8 +141,10 @@ def grow(manifest: Manifest, *, encoded: bool = False, **changes: Any) -> None:
         buffer = {"name": "state.keys", "role": "PORT_ROLE_STATE", "dtype": "float32", "axes": ["batch", "target", "4"]}
         profile["step"]["inputs"].append(buffer)
         profile["step"]["outputs"].append({**buffer, "name": "next.state.keys"})
+        profile["parity"]["ports"].append({"port": "next.state.keys", "worstAbsolute": 0.0})
         if encoded:
             profile["encode"]["outputs"].append(dict(buffer))
+            profile["parity"]["ports"].append({"port": "state.keys", "worstAbsolute": 0.0})
         profile.update(changes)
 
 

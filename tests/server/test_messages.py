@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.v1 import attention_pb2, bundle_pb2, translation_pb2
+from regard.v1 import attention_pb2, bundle_pb2, decoding_pb2, translation_pb2
 from server.alignment import Encoding
 from server.bundle import LoadedBundle, load_bundle
 from server.errors import InvalidRequest, UnsupportedByModel
@@ -25,7 +25,7 @@ from server.settings import Limits
 LIMITS = Limits(max_texts=3, max_text_bytes=20, max_beam_size=16)
 NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
 
-Decoding = translation_pb2.DecodingOptions
+Decoding = decoding_pb2.DecodingOptions
 Attention = attention_pb2.AttentionOptions
 
 
@@ -114,7 +114,7 @@ def test_no_texts_are_fine_and_too_many_are_not(bundle: LoadedBundle) -> None:
     ],
 )
 def test_values_out_of_range_are_refused_with_the_limit(
-    bundle: LoadedBundle, options: translation_pb2.DecodingOptions, field: str, said: str
+    bundle: LoadedBundle, options: decoding_pb2.DecodingOptions, field: str, said: str
 ) -> None:
     where, description = refusal(bundle, decoding=options)
     assert where == field

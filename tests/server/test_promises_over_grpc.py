@@ -19,7 +19,7 @@ from google.rpc import error_details_pb2  # pyright: ignore[reportMissingTypeStu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.v1 import attention_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from server.engine import Engine
 from server.settings import Limits
 from tests.server.engine_fakes import CACHES, Cache, Prefix
@@ -59,7 +59,7 @@ class Ask:
 
     def request(self) -> translation_pb2.TranslateRequest:
         """On the wire, with all attention."""
-        decoding = translation_pb2.DecodingOptions(beam_size=self.beam_size, n_best=self.n_best)
+        decoding = decoding_pb2.DecodingOptions(beam_size=self.beam_size, n_best=self.n_best)
         return translation_pb2.TranslateRequest(texts=self.texts, decoding=decoding, attention=EVERY_HEAD)
 
 

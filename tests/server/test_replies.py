@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.v1 import attention_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from server.alignment import Encoding
 from server.attention_choice import AttentionChoice
 from server.bundle import LoadedBundle, load_bundle
@@ -94,7 +94,7 @@ def test_segments_come_with_spans_tokens_and_words_of_the_text(bundle: LoadedBun
         last = segment.source_words[-1]
         assert last.span.start == last.span.end == segment.source_span.end
         assert sum(word.token_count for word in segment.source_words) == len(segment.source_tokens)
-        assert segment.timing == translation_pb2.Timing(
+        assert segment.timing == decoding_pb2.Timing(
             queue_seconds=0.1, encode_seconds=0.2, decode_seconds=0.3, steps=4, mean_batch_rows=2.5
         )
 
@@ -104,7 +104,7 @@ def test_hypotheses_keep_their_order_and_numbers(bundle: LoadedBundle, pipeline:
     first, second = reply.segments[0].hypotheses
 
     assert (first.score, second.score) == (-1.0, -2.0)
-    assert first.finish_reason == translation_pb2.FINISH_REASON_END
+    assert first.finish_reason == decoding_pb2.FINISH_REASON_END
     assert first.end_log_probability == -0.25
     assert [token.log_probability for token in first.tokens] == [-0.5, -1.0]
     assert [first.text.encode()[token.span.start : token.span.end] for token in first.tokens] == [b"echo", b"echo"]
@@ -247,7 +247,7 @@ def test_a_segment_of_unknown_characters_has_an_empty_hypothesis(bundle: LoadedB
 
     assert [segment.hypotheses[0].text for segment in reply.segments] == ["echo", "", "echo"]
     empty = reply.segments[1].hypotheses[0]
-    assert (empty.score, empty.finish_reason) == (0.0, translation_pb2.FINISH_REASON_END)
+    assert (empty.score, empty.finish_reason) == (0.0, decoding_pb2.FINISH_REASON_END)
     assert list(empty.attention.shape) == [2, 3, 0, len(segments[1].ids)]
 
 
@@ -295,7 +295,7 @@ def test_a_score_is_about_the_given_target(bundle: LoadedBundle, pipeline: TextP
     hypothesis = reply.segment.hypotheses[0]
 
     assert hypothesis.text == " echo  echo "
-    assert hypothesis.finish_reason == translation_pb2.FINISH_REASON_FORCED
+    assert hypothesis.finish_reason == decoding_pb2.FINISH_REASON_FORCED
     assert [(token.span.start, token.span.end) for token in hypothesis.tokens] == [(1, 5), (7, 11)]
     assert list(hypothesis.attention.shape) == [2, 3]
 

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from google.rpc import code_pb2, error_details_pb2  # pyright: ignore[reportMissingTypeStubs] - see server.status
 
-from regard.v1 import attention_pb2, model_pb2, translation_pb2
+from regard.v1 import attention_pb2, decoding_pb2, model_pb2, translation_pb2
 from server.replies import write_translation
 from server.settings import Limits
 from server.text import SourceSegment, TextPipeline
@@ -112,11 +112,11 @@ def test_a_bad_text_fails_alone_among_others_and_as_a_call_by_itself() -> None:
         (translation_pb2.TranslateRequest(version="77"), grpc.StatusCode.NOT_FOUND),
         (translation_pb2.TranslateRequest(target_language="xx"), grpc.StatusCode.INVALID_ARGUMENT),
         (
-            translation_pb2.TranslateRequest(decoding=translation_pb2.DecodingOptions(beam_size=17)),
+            translation_pb2.TranslateRequest(decoding=decoding_pb2.DecodingOptions(beam_size=17)),
             grpc.StatusCode.INVALID_ARGUMENT,
         ),
         (
-            translation_pb2.TranslateRequest(decoding=translation_pb2.DecodingOptions(beam_size=0)),
+            translation_pb2.TranslateRequest(decoding=decoding_pb2.DecodingOptions(beam_size=0)),
             grpc.StatusCode.INVALID_ARGUMENT,
         ),
         (
@@ -238,7 +238,7 @@ def test_pairs_are_scored_in_order_and_a_blank_source_fails_alone() -> None:
                 await served.translation.ScoreTranslation(request, timeout=PATIENCE)
             ).results
             assert [token.id for token in scored.segment.hypotheses[0].tokens] == [9, 10]
-            assert scored.segment.hypotheses[0].finish_reason == translation_pb2.FINISH_REASON_FORCED
+            assert scored.segment.hypotheses[0].finish_reason == decoding_pb2.FINISH_REASON_FORCED
             assert list(scored.segment.hypotheses[0].attention.shape) == [1, 1, 2, 3]
             assert blank.error.field == "pairs[1].source"
             assert blank.error.code == code_pb2.INVALID_ARGUMENT
@@ -362,7 +362,7 @@ def test_a_full_queue_is_told_at_once_with_a_time_to_come_back_and_nothing_is_lo
         bounds = Limits(max_segments_per_call=2)
         async with serving(fake_model(before_step=barrier), workers=1, rows=16, queue_limit=2, limits=bounds) as served:
             barrier.arm()
-            beams = translation_pb2.DecodingOptions(beam_size=16)  # One search fills the worker.
+            beams = decoding_pb2.DecodingOptions(beam_size=16)  # One search fills the worker.
             engine = served.front.loaded.engine if served.front.loaded else None
             assert engine is not None
             calls = [asyncio.ensure_future(served.translate("echo1", decoding=beams))]
@@ -411,7 +411,7 @@ def test_an_answer_that_would_fill_the_memory_is_given_up_while_it_grows() -> No
     async def run() -> None:
         limits = Limits(max_message_bytes=500_000)
         async with serving(endless, limits=limits, max_bytes_held=2_000_000) as served:
-            best = translation_pb2.DecodingOptions(beam_size=8, n_best=8)
+            best = decoding_pb2.DecodingOptions(beam_size=8, n_best=8)
             large = served.translate(*["echo1 " * 30] * 20, decoding=best, attention=EVERY_HEAD)
             error = await refused(large)
             assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

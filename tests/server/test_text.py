@@ -389,7 +389,8 @@ def test_any_text_is_cut_exactly(any_pipeline: TextPipeline, text: str) -> None:
 
 
 @settings(deadline=None)
-@given(text=st.text(st.characters(exclude_categories=["Cs"])), form=st.sampled_from(["NFC", "NFD"]))
+# Short, as one sentence may have 64 tokens and a composed letter up to four of them.
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=15), form=st.sampled_from(["NFC", "NFD"]))
 def test_normalised_texts_give_equal_ids(pipeline: TextPipeline, text: str, form: Any) -> None:
     # Composing may turn one blank into another, or a letter into two; nothing that a reader would see.
     normal = unicodedata.normalize(form, unicodedata.normalize("NFC", text))

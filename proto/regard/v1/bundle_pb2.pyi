@@ -27,11 +27,13 @@ class _TaskEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Task.ValueType],
     DESCRIPTOR: _descriptor.EnumDescriptor
     TASK_UNSPECIFIED: _Task.ValueType  # 0
     TASK_TRANSLATION: _Task.ValueType  # 1
+    TASK_CAPTIONING: _Task.ValueType  # 2
 
 class Task(_Task, metaclass=_TaskEnumTypeWrapper): ...
 
 TASK_UNSPECIFIED: Task.ValueType  # 0
 TASK_TRANSLATION: Task.ValueType  # 1
+TASK_CAPTIONING: Task.ValueType  # 2
 Global___Task: _TypeAlias = Task  # noqa: Y015
 
 class _Precision:
@@ -78,6 +80,10 @@ class _PortRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PortRole.Val
     """step output, log-probabilities [batch, vocabulary]."""
     PORT_ROLE_ATTENTION: _PortRole.ValueType  # 7
     """step output, weights [batch, layer, head, source]."""
+    PORT_ROLE_PIXELS: _PortRole.ValueType  # 8
+    """encode input in place of source and source_length: pictures uint8 [batch, height, width, 3], red, green and blue."""
+    PORT_ROLE_ENCODER_ATTENTION: _PortRole.ValueType  # 9
+    """encode output, self-attention over the source [batch, layer, head, query, source]."""
 
 class PortRole(_PortRole, metaclass=_PortRoleEnumTypeWrapper): ...
 
@@ -96,7 +102,28 @@ PORT_ROLE_SCORES: PortRole.ValueType  # 6
 """step output, log-probabilities [batch, vocabulary]."""
 PORT_ROLE_ATTENTION: PortRole.ValueType  # 7
 """step output, weights [batch, layer, head, source]."""
+PORT_ROLE_PIXELS: PortRole.ValueType  # 8
+"""encode input in place of source and source_length: pictures uint8 [batch, height, width, 3], red, green and blue."""
+PORT_ROLE_ENCODER_ATTENTION: PortRole.ValueType  # 9
+"""encode output, self-attention over the source [batch, layer, head, query, source]."""
 Global___PortRole: _TypeAlias = PortRole  # noqa: Y015
+
+class _Resampling:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ResamplingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Resampling.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RESAMPLING_UNSPECIFIED: _Resampling.ValueType  # 0
+    RESAMPLING_BILINEAR: _Resampling.ValueType  # 1
+    RESAMPLING_BICUBIC: _Resampling.ValueType  # 2
+
+class Resampling(_Resampling, metaclass=_ResamplingEnumTypeWrapper): ...
+
+RESAMPLING_UNSPECIFIED: Resampling.ValueType  # 0
+RESAMPLING_BILINEAR: Resampling.ValueType  # 1
+RESAMPLING_BICUBIC: Resampling.ValueType  # 2
+Global___Resampling: _TypeAlias = Resampling  # noqa: Y015
 
 @_typing.final
 class Bundle(_message.Message):
@@ -119,6 +146,7 @@ class Bundle(_message.Message):
     ATTENTION_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
+    IMAGE_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
     """1. A reader refuses any other."""
     name: _builtins.str
@@ -152,6 +180,10 @@ class Bundle(_message.Message):
 
     @_builtins.property
     def provenance(self) -> Global___Provenance: ...
+    @_builtins.property
+    def image(self) -> Global___ImageInput:
+        """Of a model that reads pictures: how they are made ready for it."""
+
     def __init__(
         self,
         *,
@@ -170,10 +202,11 @@ class Bundle(_message.Message):
         attention: Global___AttentionAxes | None = ...,
         files: _abc.Iterable[Global___BundleFile] | None = ...,
         provenance: Global___Provenance | None = ...,
+        image: Global___ImageInput | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "limits", b"limits", "provenance", b"provenance", "tokenizer", b"tokenizer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "image", b"image", "limits", b"limits", "provenance", b"provenance", "tokenizer", b"tokenizer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "default_profile", b"default_profile", "default_profile_reason", b"default_profile_reason", "description", b"description", "files", b"files", "format_version", b"format_version", "limits", b"limits", "name", b"name", "profiles", b"profiles", "provenance", b"provenance", "source_languages", b"source_languages", "target_languages", b"target_languages", "task", b"task", "tokenizer", b"tokenizer", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "default_profile", b"default_profile", "default_profile_reason", b"default_profile_reason", "description", b"description", "files", b"files", "format_version", b"format_version", "image", b"image", "limits", b"limits", "name", b"name", "profiles", b"profiles", "provenance", b"provenance", "source_languages", b"source_languages", "target_languages", b"target_languages", "task", b"task", "tokenizer", b"tokenizer", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -299,7 +332,7 @@ class Port(_message.Message):
     DTYPE_FIELD_NUMBER: _builtins.int
     AXES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name in the graph: source, source_length, memory.X, state.X, token, scores, attention; a step writes next.state.X."""
+    """Name in the graph: source, source_length, pixels, memory.X, state.X, token, scores, attention, attention.encoder; a step writes next.state.X."""
     role: Global___PortRole.ValueType
     dtype: _builtins.str
     """As ONNX writes it: float32, int64, bool."""
@@ -384,13 +417,57 @@ class Tokenizer(_message.Message):
 Global___Tokenizer: _TypeAlias = Tokenizer  # noqa: Y015
 
 @_typing.final
+class ImageInput(_message.Message):
+    """A picture is turned upright, put on a ground where it is transparent, converted to sRGB with 8 bits a channel and resized to this size, whatever
+    its proportions. Normalisation is part of the encode graph.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEIGHT_FIELD_NUMBER: _builtins.int
+    WIDTH_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    RESAMPLING_FIELD_NUMBER: _builtins.int
+    GROUND_FIELD_NUMBER: _builtins.int
+    height: _builtins.int
+    """Pixels that `encode` takes."""
+    width: _builtins.int
+    rows: _builtins.int
+    """Cells of the map that is attended to: source position row * columns + column."""
+    columns: _builtins.int
+    resampling: Global___Resampling.ValueType
+    """As Pillow does it, with its antialiasing."""
+    @_builtins.property
+    def ground(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Ground under transparent pixels: red, green, blue."""
+
+    def __init__(
+        self,
+        *,
+        height: _builtins.int = ...,
+        width: _builtins.int = ...,
+        rows: _builtins.int = ...,
+        columns: _builtins.int = ...,
+        resampling: Global___Resampling.ValueType = ...,
+        ground: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "ground", b"ground", "height", b"height", "resampling", b"resampling", "rows", b"rows", "width", b"width"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageInput: _TypeAlias = ImageInput  # noqa: Y015
+
+@_typing.final
 class Limits(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MAX_SOURCE_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_TARGET_TOKENS_FIELD_NUMBER: _builtins.int
     max_source_tokens: _builtins.int
-    """Tokens of a segment, end of sentence included."""
+    """Tokens of a segment, end of sentence included; of a model that reads pictures the cells of its map."""
     max_target_tokens: _builtins.int
     def __init__(
         self,

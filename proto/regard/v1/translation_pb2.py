@@ -23,43 +23,32 @@ _sym_db = _symbol_database.Default()
 
 
 from regard.v1 import attention_pb2 as regard_dot_v1_dot_attention__pb2
+from regard.v1 import decoding_pb2 as regard_dot_v1_dot_decoding__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bregard/v1/translation.proto\x12\tregard.v1\x1a\x19regard/v1/attention.proto\"\xd7\x01\n\x0f\x44\x65\x63odingOptions\x12\x16\n\tbeam_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x13\n\x06n_best\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x1b\n\x0elength_penalty\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\x17\n\nmin_length\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x17\n\nmax_length\x18\x05 \x01(\x05H\x04\x88\x01\x01\x42\x0c\n\n_beam_sizeB\t\n\x07_n_bestB\x11\n\x0f_length_penaltyB\r\n\x0b_min_lengthB\r\n\x0b_max_length\"\xe3\x01\n\x10TranslateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05texts\x18\x03 \x03(\t\x12\x1c\n\x0ftarget_language\x18\x04 \x01(\tH\x00\x88\x01\x01\x12,\n\x08\x64\x65\x63oding\x18\x05 \x01(\x0b\x32\x1a.regard.v1.DecodingOptions\x12.\n\tattention\x18\x06 \x01(\x0b\x32\x1b.regard.v1.AttentionOptions\x12\x10\n\x08priority\x18\x07 \x01(\x05\x42\x12\n\x10_target_language\"l\n\x11TranslateResponse\x12(\n\x05model\x18\x01 \x01(\x0b\x32\x19.regard.v1.ModelReference\x12-\n\x07results\x18\x02 \x03(\x0b\x32\x1c.regard.v1.TranslationResult\"P\n\x0eModelReference\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0f\n\x07profile\x18\x04 \x01(\t\"l\n\x11TranslationResult\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.regard.v1.ItemError\x12\x0c\n\x04text\x18\x02 \x01(\t\x12$\n\x08segments\x18\x03 \x03(\x0b\x32\x12.regard.v1.Segment\"9\n\tItemError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\"\xcd\x01\n\x07Segment\x12$\n\x0bsource_span\x18\x01 \x01(\x0b\x32\x0f.regard.v1.Span\x12\'\n\rsource_tokens\x18\x02 \x03(\x0b\x32\x10.regard.v1.Token\x12%\n\x0csource_words\x18\x03 \x03(\x0b\x32\x0f.regard.v1.Word\x12)\n\nhypotheses\x18\x04 \x03(\x0b\x32\x15.regard.v1.Hypothesis\x12!\n\x06timing\x18\x05 \x01(\x0b\x32\x11.regard.v1.Timing\"\x8b\x02\n\nHypothesis\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x02\x12.\n\rfinish_reason\x18\x03 \x01(\x0e\x32\x17.regard.v1.FinishReason\x12 \n\x06tokens\x18\x04 \x03(\x0b\x32\x10.regard.v1.Token\x12\x1e\n\x05words\x18\x05 \x03(\x0b\x32\x0f.regard.v1.Word\x12\x1b\n\x13\x65nd_log_probability\x18\x06 \x01(\x02\x12(\n\nalignments\x18\x07 \x03(\x0b\x32\x14.regard.v1.Alignment\x12\'\n\tattention\x18\x08 \x01(\x0b\x32\x14.regard.v1.Attention\"w\n\x06Timing\x12\x15\n\rqueue_seconds\x18\x01 \x01(\x01\x12\x16\n\x0e\x65ncode_seconds\x18\x02 \x01(\x01\x12\x16\n\x0e\x64\x65\x63ode_seconds\x18\x03 \x01(\x01\x12\r\n\x05steps\x18\x04 \x01(\x05\x12\x17\n\x0fmean_batch_rows\x18\x05 \x01(\x02\"1\n\x0fTranslationPair\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\"\x88\x02\n\x17ScoreTranslationRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12)\n\x05pairs\x18\x03 \x03(\x0b\x32\x1a.regard.v1.TranslationPair\x12\x1c\n\x0ftarget_language\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0elength_penalty\x18\x05 \x01(\x02H\x01\x88\x01\x01\x12.\n\tattention\x18\x06 \x01(\x0b\x32\x1b.regard.v1.AttentionOptions\x12\x10\n\x08priority\x18\x07 \x01(\x05\x42\x12\n\x10_target_languageB\x11\n\x0f_length_penalty\"m\n\x18ScoreTranslationResponse\x12(\n\x05model\x18\x01 \x01(\x0b\x32\x19.regard.v1.ModelReference\x12\'\n\x07results\x18\x02 \x03(\x0b\x32\x16.regard.v1.ScoreResult\"W\n\x0bScoreResult\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.regard.v1.ItemError\x12#\n\x07segment\x18\x02 \x01(\x0b\x32\x12.regard.v1.Segment*x\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x15\n\x11\x46INISH_REASON_END\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x18\n\x14\x46INISH_REASON_FORCED\x10\x03\x32\xb9\x01\n\x12TranslationService\x12\x46\n\tTranslate\x12\x1b.regard.v1.TranslateRequest\x1a\x1c.regard.v1.TranslateResponse\x12[\n\x10ScoreTranslation\x12\".regard.v1.ScoreTranslationRequest\x1a#.regard.v1.ScoreTranslationResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bregard/v1/translation.proto\x12\tregard.v1\x1a\x19regard/v1/attention.proto\x1a\x18regard/v1/decoding.proto\"\xe3\x01\n\x10TranslateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05texts\x18\x03 \x03(\t\x12\x1c\n\x0ftarget_language\x18\x04 \x01(\tH\x00\x88\x01\x01\x12,\n\x08\x64\x65\x63oding\x18\x05 \x01(\x0b\x32\x1a.regard.v1.DecodingOptions\x12.\n\tattention\x18\x06 \x01(\x0b\x32\x1b.regard.v1.AttentionOptions\x12\x10\n\x08priority\x18\x07 \x01(\x05\x42\x12\n\x10_target_language\"l\n\x11TranslateResponse\x12(\n\x05model\x18\x01 \x01(\x0b\x32\x19.regard.v1.ModelReference\x12-\n\x07results\x18\x02 \x03(\x0b\x32\x1c.regard.v1.TranslationResult\"l\n\x11TranslationResult\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.regard.v1.ItemError\x12\x0c\n\x04text\x18\x02 \x01(\t\x12$\n\x08segments\x18\x03 \x03(\x0b\x32\x12.regard.v1.Segment\"\xcd\x01\n\x07Segment\x12$\n\x0bsource_span\x18\x01 \x01(\x0b\x32\x0f.regard.v1.Span\x12\'\n\rsource_tokens\x18\x02 \x03(\x0b\x32\x10.regard.v1.Token\x12%\n\x0csource_words\x18\x03 \x03(\x0b\x32\x0f.regard.v1.Word\x12)\n\nhypotheses\x18\x04 \x03(\x0b\x32\x15.regard.v1.Hypothesis\x12!\n\x06timing\x18\x05 \x01(\x0b\x32\x11.regard.v1.Timing\"1\n\x0fTranslationPair\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\"\x88\x02\n\x17ScoreTranslationRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12)\n\x05pairs\x18\x03 \x03(\x0b\x32\x1a.regard.v1.TranslationPair\x12\x1c\n\x0ftarget_language\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0elength_penalty\x18\x05 \x01(\x02H\x01\x88\x01\x01\x12.\n\tattention\x18\x06 \x01(\x0b\x32\x1b.regard.v1.AttentionOptions\x12\x10\n\x08priority\x18\x07 \x01(\x05\x42\x12\n\x10_target_languageB\x11\n\x0f_length_penalty\"m\n\x18ScoreTranslationResponse\x12(\n\x05model\x18\x01 \x01(\x0b\x32\x19.regard.v1.ModelReference\x12\'\n\x07results\x18\x02 \x03(\x0b\x32\x16.regard.v1.ScoreResult\"W\n\x0bScoreResult\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.regard.v1.ItemError\x12#\n\x07segment\x18\x02 \x01(\x0b\x32\x12.regard.v1.Segment2\xb9\x01\n\x12TranslationService\x12\x46\n\tTranslate\x12\x1b.regard.v1.TranslateRequest\x1a\x1c.regard.v1.TranslateResponse\x12[\n\x10ScoreTranslation\x12\".regard.v1.ScoreTranslationRequest\x1a#.regard.v1.ScoreTranslationResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'regard.v1.translation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FINISHREASON']._serialized_start=1995
-  _globals['_FINISHREASON']._serialized_end=2115
-  _globals['_DECODINGOPTIONS']._serialized_start=70
-  _globals['_DECODINGOPTIONS']._serialized_end=285
-  _globals['_TRANSLATEREQUEST']._serialized_start=288
-  _globals['_TRANSLATEREQUEST']._serialized_end=515
-  _globals['_TRANSLATERESPONSE']._serialized_start=517
-  _globals['_TRANSLATERESPONSE']._serialized_end=625
-  _globals['_MODELREFERENCE']._serialized_start=627
-  _globals['_MODELREFERENCE']._serialized_end=707
-  _globals['_TRANSLATIONRESULT']._serialized_start=709
-  _globals['_TRANSLATIONRESULT']._serialized_end=817
-  _globals['_ITEMERROR']._serialized_start=819
-  _globals['_ITEMERROR']._serialized_end=876
-  _globals['_SEGMENT']._serialized_start=879
-  _globals['_SEGMENT']._serialized_end=1084
-  _globals['_HYPOTHESIS']._serialized_start=1087
-  _globals['_HYPOTHESIS']._serialized_end=1354
-  _globals['_TIMING']._serialized_start=1356
-  _globals['_TIMING']._serialized_end=1475
-  _globals['_TRANSLATIONPAIR']._serialized_start=1477
-  _globals['_TRANSLATIONPAIR']._serialized_end=1526
-  _globals['_SCORETRANSLATIONREQUEST']._serialized_start=1529
-  _globals['_SCORETRANSLATIONREQUEST']._serialized_end=1793
-  _globals['_SCORETRANSLATIONRESPONSE']._serialized_start=1795
-  _globals['_SCORETRANSLATIONRESPONSE']._serialized_end=1904
-  _globals['_SCORERESULT']._serialized_start=1906
-  _globals['_SCORERESULT']._serialized_end=1993
-  _globals['_TRANSLATIONSERVICE']._serialized_start=2118
-  _globals['_TRANSLATIONSERVICE']._serialized_end=2303
+  _globals['_TRANSLATEREQUEST']._serialized_start=96
+  _globals['_TRANSLATEREQUEST']._serialized_end=323
+  _globals['_TRANSLATERESPONSE']._serialized_start=325
+  _globals['_TRANSLATERESPONSE']._serialized_end=433
+  _globals['_TRANSLATIONRESULT']._serialized_start=435
+  _globals['_TRANSLATIONRESULT']._serialized_end=543
+  _globals['_SEGMENT']._serialized_start=546
+  _globals['_SEGMENT']._serialized_end=751
+  _globals['_TRANSLATIONPAIR']._serialized_start=753
+  _globals['_TRANSLATIONPAIR']._serialized_end=802
+  _globals['_SCORETRANSLATIONREQUEST']._serialized_start=805
+  _globals['_SCORETRANSLATIONREQUEST']._serialized_end=1069
+  _globals['_SCORETRANSLATIONRESPONSE']._serialized_start=1071
+  _globals['_SCORETRANSLATIONRESPONSE']._serialized_end=1180
+  _globals['_SCORERESULT']._serialized_start=1182
+  _globals['_SCORERESULT']._serialized_end=1269
+  _globals['_TRANSLATIONSERVICE']._serialized_start=1272
+  _globals['_TRANSLATIONSERVICE']._serialized_end=1457
 # @@protoc_insertion_point(module_scope)

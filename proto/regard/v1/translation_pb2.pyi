@@ -7,8 +7,8 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from regard.v1 import attention_pb2 as _attention_pb2
+from regard.v1 import decoding_pb2 as _decoding_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,88 +19,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _FinishReason:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishReason.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    FINISH_REASON_UNSPECIFIED: _FinishReason.ValueType  # 0
-    FINISH_REASON_END: _FinishReason.ValueType  # 1
-    """The model ended the sentence."""
-    FINISH_REASON_LENGTH: _FinishReason.ValueType  # 2
-    """The bound on the number of tokens was reached: the text is cut."""
-    FINISH_REASON_FORCED: _FinishReason.ValueType  # 3
-    """The target was given by the caller."""
-
-class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper): ...
-
-FINISH_REASON_UNSPECIFIED: FinishReason.ValueType  # 0
-FINISH_REASON_END: FinishReason.ValueType  # 1
-"""The model ended the sentence."""
-FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
-"""The bound on the number of tokens was reached: the text is cut."""
-FINISH_REASON_FORCED: FinishReason.ValueType  # 3
-"""The target was given by the caller."""
-Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
-
-@_typing.final
-class DecodingOptions(_message.Message):
-    """How to search. A field that is absent takes the default of the server; one that is out of range is INVALID_ARGUMENT."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    BEAM_SIZE_FIELD_NUMBER: _builtins.int
-    N_BEST_FIELD_NUMBER: _builtins.int
-    LENGTH_PENALTY_FIELD_NUMBER: _builtins.int
-    MIN_LENGTH_FIELD_NUMBER: _builtins.int
-    MAX_LENGTH_FIELD_NUMBER: _builtins.int
-    beam_size: _builtins.int
-    """Hypotheses kept at every step; 1 is greedy search."""
-    n_best: _builtins.int
-    """Hypotheses returned, best first; at most beam_size."""
-    length_penalty: _builtins.float
-    """Exponent of the length in Hypothesis.score; 0 favours short answers."""
-    min_length: _builtins.int
-    """Bounds of the number of target tokens of a segment, end of sentence not counted."""
-    max_length: _builtins.int
-    """The server never goes beyond its own bound, a function of the source length."""
-    def __init__(
-        self,
-        *,
-        beam_size: _builtins.int | None = ...,
-        n_best: _builtins.int | None = ...,
-        length_penalty: _builtins.float | None = ...,
-        min_length: _builtins.int | None = ...,
-        max_length: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_beam_size", b"_beam_size", "_length_penalty", b"_length_penalty", "_max_length", b"_max_length", "_min_length", b"_min_length", "_n_best", b"_n_best", "beam_size", b"beam_size", "length_penalty", b"length_penalty", "max_length", b"max_length", "min_length", b"min_length", "n_best", b"n_best"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_size", b"_beam_size", "_length_penalty", b"_length_penalty", "_max_length", b"_max_length", "_min_length", b"_min_length", "_n_best", b"_n_best", "beam_size", b"beam_size", "length_penalty", b"length_penalty", "max_length", b"max_length", "min_length", b"min_length", "n_best", b"n_best"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__beam_size: _TypeAlias = _typing.Literal["beam_size"]  # noqa: Y015
-    _WhichOneofArgType__beam_size: _TypeAlias = _typing.Literal["_beam_size", b"_beam_size"]  # noqa: Y015
-    _WhichOneofReturnType__length_penalty: _TypeAlias = _typing.Literal["length_penalty"]  # noqa: Y015
-    _WhichOneofArgType__length_penalty: _TypeAlias = _typing.Literal["_length_penalty", b"_length_penalty"]  # noqa: Y015
-    _WhichOneofReturnType__max_length: _TypeAlias = _typing.Literal["max_length"]  # noqa: Y015
-    _WhichOneofArgType__max_length: _TypeAlias = _typing.Literal["_max_length", b"_max_length"]  # noqa: Y015
-    _WhichOneofReturnType__min_length: _TypeAlias = _typing.Literal["min_length"]  # noqa: Y015
-    _WhichOneofArgType__min_length: _TypeAlias = _typing.Literal["_min_length", b"_min_length"]  # noqa: Y015
-    _WhichOneofReturnType__n_best: _TypeAlias = _typing.Literal["n_best"]  # noqa: Y015
-    _WhichOneofArgType__n_best: _TypeAlias = _typing.Literal["_n_best", b"_n_best"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__beam_size) -> _WhichOneofReturnType__beam_size | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__length_penalty) -> _WhichOneofReturnType__length_penalty | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_length) -> _WhichOneofReturnType__max_length | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_length) -> _WhichOneofReturnType__min_length | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__n_best) -> _WhichOneofReturnType__n_best | None: ...
-
-Global___DecodingOptions: _TypeAlias = DecodingOptions  # noqa: Y015
 
 @_typing.final
 class TranslateRequest(_message.Message):
@@ -126,7 +44,7 @@ class TranslateRequest(_message.Message):
         """The texts. Each may hold several sentences. An empty text is answered by an empty one."""
 
     @_builtins.property
-    def decoding(self) -> Global___DecodingOptions: ...
+    def decoding(self) -> _decoding_pb2.DecodingOptions: ...
     @_builtins.property
     def attention(self) -> _attention_pb2.AttentionOptions: ...
     def __init__(
@@ -136,7 +54,7 @@ class TranslateRequest(_message.Message):
         version: _builtins.str = ...,
         texts: _abc.Iterable[_builtins.str] | None = ...,
         target_language: _builtins.str | None = ...,
-        decoding: Global___DecodingOptions | None = ...,
+        decoding: _decoding_pb2.DecodingOptions | None = ...,
         attention: _attention_pb2.AttentionOptions | None = ...,
         priority: _builtins.int = ...,
     ) -> None: ...
@@ -157,7 +75,7 @@ class TranslateResponse(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def model(self) -> Global___ModelReference: ...
+    def model(self) -> _decoding_pb2.ModelReference: ...
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TranslationResult]:
         """One for each text, in order."""
@@ -165,7 +83,7 @@ class TranslateResponse(_message.Message):
     def __init__(
         self,
         *,
-        model: Global___ModelReference | None = ...,
+        model: _decoding_pb2.ModelReference | None = ...,
         results: _abc.Iterable[Global___TranslationResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
@@ -177,38 +95,6 @@ class TranslateResponse(_message.Message):
 Global___TranslateResponse: _TypeAlias = TranslateResponse  # noqa: Y015
 
 @_typing.final
-class ModelReference(_message.Message):
-    """Which model answered."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
-    DIGEST_FIELD_NUMBER: _builtins.int
-    PROFILE_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    version: _builtins.str
-    digest: _builtins.str
-    """sha256 of the bundle's manifest, hexadecimal."""
-    profile: _builtins.str
-    """The graphs that ran: portable, cpu, cuda."""
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        version: _builtins.str = ...,
-        digest: _builtins.str = ...,
-        profile: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "name", b"name", "profile", b"profile", "version", b"version"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ModelReference: _TypeAlias = ModelReference  # noqa: Y015
-
-@_typing.final
 class TranslationResult(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -218,7 +104,7 @@ class TranslationResult(_message.Message):
     text: _builtins.str
     """The best hypotheses of all segments, joined by what stood between the segments in the source."""
     @_builtins.property
-    def error(self) -> Global___ItemError:
+    def error(self) -> _decoding_pb2.ItemError:
         """Set if this text failed while others of the request did not. A request with one text fails as a call instead."""
 
     @_builtins.property
@@ -228,7 +114,7 @@ class TranslationResult(_message.Message):
     def __init__(
         self,
         *,
-        error: Global___ItemError | None = ...,
+        error: _decoding_pb2.ItemError | None = ...,
         text: _builtins.str = ...,
         segments: _abc.Iterable[Global___Segment] | None = ...,
     ) -> None: ...
@@ -239,35 +125,6 @@ class TranslationResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TranslationResult: _TypeAlias = TranslationResult  # noqa: Y015
-
-@_typing.final
-class ItemError(_message.Message):
-    """Why one text of many failed."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CODE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    FIELD_FIELD_NUMBER: _builtins.int
-    code: _builtins.int
-    """A code of google.rpc.Code."""
-    message: _builtins.str
-    field: _builtins.str
-    """The field at fault, for example "texts[3]"."""
-    def __init__(
-        self,
-        *,
-        code: _builtins.int = ...,
-        message: _builtins.str = ...,
-        field: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "field", b"field", "message", b"message"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ItemError: _TypeAlias = ItemError  # noqa: Y015
 
 @_typing.final
 class Segment(_message.Message):
@@ -291,19 +148,19 @@ class Segment(_message.Message):
     @_builtins.property
     def source_words(self) -> _containers.RepeatedCompositeFieldContainer[_attention_pb2.Word]: ...
     @_builtins.property
-    def hypotheses(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hypothesis]:
+    def hypotheses(self) -> _containers.RepeatedCompositeFieldContainer[_decoding_pb2.Hypothesis]:
         """Best first."""
 
     @_builtins.property
-    def timing(self) -> Global___Timing: ...
+    def timing(self) -> _decoding_pb2.Timing: ...
     def __init__(
         self,
         *,
         source_span: _attention_pb2.Span | None = ...,
         source_tokens: _abc.Iterable[_attention_pb2.Token] | None = ...,
         source_words: _abc.Iterable[_attention_pb2.Word] | None = ...,
-        hypotheses: _abc.Iterable[Global___Hypothesis] | None = ...,
-        timing: Global___Timing | None = ...,
+        hypotheses: _abc.Iterable[_decoding_pb2.Hypothesis] | None = ...,
+        timing: _decoding_pb2.Timing | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["source_span", b"source_span", "timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -312,95 +169,6 @@ class Segment(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Segment: _TypeAlias = Segment  # noqa: Y015
-
-@_typing.final
-class Hypothesis(_message.Message):
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TEXT_FIELD_NUMBER: _builtins.int
-    SCORE_FIELD_NUMBER: _builtins.int
-    FINISH_REASON_FIELD_NUMBER: _builtins.int
-    TOKENS_FIELD_NUMBER: _builtins.int
-    WORDS_FIELD_NUMBER: _builtins.int
-    END_LOG_PROBABILITY_FIELD_NUMBER: _builtins.int
-    ALIGNMENTS_FIELD_NUMBER: _builtins.int
-    ATTENTION_FIELD_NUMBER: _builtins.int
-    text: _builtins.str
-    score: _builtins.float
-    """(sum of tokens[i].log_probability + end_log_probability) / n ** length_penalty, where n counts the tokens and, if the
-    model ended the sentence, the end of sentence. n is at least 1. N-best lists are sorted by it, best first.
-    """
-    finish_reason: Global___FinishReason.ValueType
-    end_log_probability: _builtins.float
-    """Log-probability of the end of sentence after the last token; 0 if it was not generated."""
-    @_builtins.property
-    def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_attention_pb2.Token]:
-        """The rows of attention. The end-of-sentence token is not among them."""
-
-    @_builtins.property
-    def words(self) -> _containers.RepeatedCompositeFieldContainer[_attention_pb2.Word]: ...
-    @_builtins.property
-    def alignments(self) -> _containers.RepeatedCompositeFieldContainer[_attention_pb2.Alignment]:
-        """For every target word the source word that it attends to most, by the alignment heads of the bundle."""
-
-    @_builtins.property
-    def attention(self) -> _attention_pb2.Attention:
-        """Only if asked for."""
-
-    def __init__(
-        self,
-        *,
-        text: _builtins.str = ...,
-        score: _builtins.float = ...,
-        finish_reason: Global___FinishReason.ValueType = ...,
-        tokens: _abc.Iterable[_attention_pb2.Token] | None = ...,
-        words: _abc.Iterable[_attention_pb2.Word] | None = ...,
-        end_log_probability: _builtins.float = ...,
-        alignments: _abc.Iterable[_attention_pb2.Alignment] | None = ...,
-        attention: _attention_pb2.Attention | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignments", b"alignments", "attention", b"attention", "end_log_probability", b"end_log_probability", "finish_reason", b"finish_reason", "score", b"score", "text", b"text", "tokens", b"tokens", "words", b"words"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Hypothesis: _TypeAlias = Hypothesis  # noqa: Y015
-
-@_typing.final
-class Timing(_message.Message):
-    """Where the time of a segment went."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    QUEUE_SECONDS_FIELD_NUMBER: _builtins.int
-    ENCODE_SECONDS_FIELD_NUMBER: _builtins.int
-    DECODE_SECONDS_FIELD_NUMBER: _builtins.int
-    STEPS_FIELD_NUMBER: _builtins.int
-    MEAN_BATCH_ROWS_FIELD_NUMBER: _builtins.int
-    queue_seconds: _builtins.float
-    encode_seconds: _builtins.float
-    decode_seconds: _builtins.float
-    steps: _builtins.int
-    """Decode steps that the segment took part in."""
-    mean_batch_rows: _builtins.float
-    """Mean number of rows, this segment's included, in those steps."""
-    def __init__(
-        self,
-        *,
-        queue_seconds: _builtins.float = ...,
-        encode_seconds: _builtins.float = ...,
-        decode_seconds: _builtins.float = ...,
-        steps: _builtins.int = ...,
-        mean_batch_rows: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decode_seconds", b"decode_seconds", "encode_seconds", b"encode_seconds", "mean_batch_rows", b"mean_batch_rows", "queue_seconds", b"queue_seconds", "steps", b"steps"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Timing: _TypeAlias = Timing  # noqa: Y015
 
 @_typing.final
 class TranslationPair(_message.Message):
@@ -479,7 +247,7 @@ class ScoreTranslationResponse(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def model(self) -> Global___ModelReference: ...
+    def model(self) -> _decoding_pb2.ModelReference: ...
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoreResult]:
         """One for each pair, in order: a segment with one hypothesis, whose text is the given target."""
@@ -487,7 +255,7 @@ class ScoreTranslationResponse(_message.Message):
     def __init__(
         self,
         *,
-        model: Global___ModelReference | None = ...,
+        model: _decoding_pb2.ModelReference | None = ...,
         results: _abc.Iterable[Global___ScoreResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
@@ -505,13 +273,13 @@ class ScoreResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def error(self) -> Global___ItemError: ...
+    def error(self) -> _decoding_pb2.ItemError: ...
     @_builtins.property
     def segment(self) -> Global___Segment: ...
     def __init__(
         self,
         *,
-        error: Global___ItemError | None = ...,
+        error: _decoding_pb2.ItemError | None = ...,
         segment: Global___Segment | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "segment", b"segment"]  # noqa: Y015
