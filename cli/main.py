@@ -20,6 +20,7 @@ from cli.speech import complain
 
 COMMANDS = {
     "translate": "translate texts, or lines from stdin; draw what each word looked at",
+    "caption": "caption pictures; draw where each word looked",
     "serve": "serve models over gRPC",
     "models": "list the models that a server holds",
     "demo": "see it all once: serve, translate, draw, load-test",
@@ -35,13 +36,14 @@ start with:
   regard demo
   regard serve &
   regard translate "We are eating bread." --alignments
+  regard caption photo.jpg --overlay slide.png
 
 `regard COMMAND --help` tells more about each.
 exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 130 Ctrl-C
 """
 
 # What is missing, by the module that could not be found, where it is not the extra named like the command.
-_EXTRA_OF_MODULE = {"matplotlib": "pictures"}
+_EXTRA_OF_MODULE = {"matplotlib": "pictures", "PIL": "pictures"}
 _OWN_FOLDERS = ("server", "training", "export", "loadtest", "client")
 
 
@@ -123,7 +125,7 @@ def new_parser(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 def _without_command(arguments: list[str]) -> int:
-    parser = new_parser("regard", "translate with models that show what they looked at")
+    parser = new_parser("regard", "translate and caption with models that show what they looked at")
     parser.usage = "regard COMMAND ..."
     listing = "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
     parser.epilog = f"commands:\n{listing}\n\n{_EPILOG}"

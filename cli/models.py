@@ -56,7 +56,8 @@ def _row(model: Model) -> tuple[str, ...]:
     return (
         f"{model.name}{' *' if model.is_default else ''}",
         model.version,
-        f"{','.join(model.source_languages)} → {','.join(model.target_languages)}",
+        model.task,
+        " → ".join(",".join(tags) for tags in (model.source_languages, model.target_languages) if tags),
         model.profile,
         model.digest[:12],
         model.description,
@@ -64,6 +65,6 @@ def _row(model: Model) -> tuple[str, ...]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    table = [("MODEL", "VERSION", "LANGUAGES", "PROFILE", "DIGEST", "DESCRIPTION"), *rows]
+    table = [("MODEL", "VERSION", "TASK", "LANGUAGES", "PROFILE", "DIGEST", "DESCRIPTION"), *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table]

@@ -1,6 +1,6 @@
-"""Writes translations on stdout, and pictures of them into files.
+"""Writes translations and captions on stdout, and pictures of translations into files.
 
-Does not know where the translations come from.
+Does not know where they come from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from cli.failure import CommandFailed
 from cli.speech import say
 
 if TYPE_CHECKING:
-    from client import Client, Translation
+    from client import Caption, Client, Translation
+    from regard.v1.captioning_pb2 import CaptionResponse
     from regard.v1.translation_pb2 import TranslateResponse
 
 _WIDTH_OF_FILES = 120
@@ -43,6 +44,12 @@ class Terminal:
         colour = is_one and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = shutil.get_terminal_size().columns if is_one else _WIDTH_OF_FILES
         return cls(is_one=is_one, width=width, colour=colour)
+
+    def say(self, text: str) -> None:
+        """Write a text as one line, which cannot steer a terminal."""
+        from client.terminal import one_line, visible
+
+        say(visible(text) if self.is_one else one_line(text))
 
     def bold(self, text: str) -> str:
         """Return the text in bold where there are colours."""
@@ -71,19 +78,46 @@ class Output:
             say(json_line(reply))
         elif self.form == "rows":
             for row in _rows(number, translation):
-                self._print_text("\t".join(row))
+                self.terminal.say("\t".join(row))
         else:
-            self._print_text(translation.text)
+            self.terminal.say(translation.text)
             if self.alignments:
                 from client.terminal import alignment_lines
 
                 for line in alignment_lines(translation, width=self.terminal.width, colour=self.terminal.colour):
                     say(line)
 
-    def _print_text(self, text: str) -> None:
-        from client.terminal import one_line, visible
 
-        say(visible(text) if self.terminal.is_one else one_line(text))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionOutput:
+    """Writes one caption after the other.
+
+    Attributes:
+        form: `lines` of text, `rows` of an n-best list, or `json`.
+        named: whether the name of the picture stands before its caption.
+        terminal: what stdout is.
+    """
+
+    form: Literal["lines", "rows", "json"]
+    named: bool
+    terminal: Terminal
+
+    def write(self, name: str, caption: Caption, reply: CaptionResponse) -> None:
+        """Write the caption of a picture, of which `reply` is the message."""
+        if self.form == "json":
+            from client.json_lines import json_line
+
+            say(json_line(reply))
+        elif self.form == "rows":
+            for rank, each in enumerate(caption.hypotheses, start=1):
+                self._row(name, str(rank), f"{each.score:.4f}", each.text)
+        elif self.named:
+            self._row(name, caption.text)
+        else:
+            self._row(caption.text)
+
+    def _row(self, *cells: str) -> None:
+        self.terminal.say("\t".join(cell.replace("\t", " ") for cell in cells))
 
 
 def draw(client: Client, translations: Sequence[Translation], path: Path, *, timeout: float) -> tuple[Path, ...]:

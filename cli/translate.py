@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from cli.connection import add_connection_arguments, connect
+from cli.decoding import add_decoding_arguments, count, decoding_options
 from cli.failure import FAILED, OK, USAGE, CommandFailed
 from cli.output import Output, Terminal, draw
 from cli.progress import Progress
@@ -54,16 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options to its parser."""
     parser.epilog = _EPILOG
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate; without any, lines of stdin")
-    parser.add_argument("--model", default="", help="name of the model (default: that of the server)")
-    parser.add_argument("--version", default="", help="version of the model (default: the newest)")
     parser.add_argument("--target", metavar="LANGUAGE", help="language to translate into, for example es")
-    parser.add_argument("--beam", type=_count, metavar="N", help="hypotheses kept in the search; 1 is greedy and fast")
-    parser.add_argument("--length-penalty", type=float, metavar="X", help="larger favours longer answers")
+    add_decoding_arguments(parser)
     output = parser.add_argument_group("output")
     shape = output.add_mutually_exclusive_group()
     shape.add_argument("--alignments", action="store_true", help="print which word comes from which")
     shape.add_argument("--json", action="store_true", help="print replies as protobuf JSON")
-    output.add_argument("--n-best", type=_count, metavar="K", help="print the K best answers; K is at most --beam")
+    output.add_argument("--n-best", type=count, metavar="K", help="print the K best answers; K is at most --beam")
     output.add_argument("--attention", type=Path, metavar="FILE", help="draw the attention as a .png, .svg or .pdf")
     add_connection_arguments(parser)
 
@@ -141,12 +139,8 @@ class _Translation:
 
     def _options(self, first_line: int) -> TranslateOptions:
         return {
-            "model": self.args.model,
-            "version": self.args.version,
+            **decoding_options(self.args),
             "target_language": self.args.target,
-            "beam_size": self.args.beam,
-            "n_best": self.args.n_best,
-            "length_penalty": self.args.length_penalty,
             "attention": "word" if first_line <= self.pictured_lines else None,
         }
 
@@ -169,16 +163,6 @@ def _cut_after(batches: Iterable[list[Line]], last: int) -> Iterator[list[Line]]
     for batch in batches:
         before = [line for line in batch if line.number <= last]
         yield from (part for part in (before, batch[len(before) :]) if part)
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if not 1 <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 1")
-    return value
 
 
 def _check_picture(path: Path) -> None:

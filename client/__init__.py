@@ -5,11 +5,15 @@
     with Client("127.0.0.1:50051") as client:
         for translation in client.translate(["We are eating bread."], attention="word"):
             print(translation.text, translation.segments[0].hypotheses[0].attention.weights)
+        for caption in client.caption(["photo.jpg"], attention="word"):
+            print(caption.text, caption.maps.shape)
 
-Draws no pictures and prints nothing: `client.pictures` and `client.terminal` do, and are imported on their own.
+Draws no pictures and prints nothing: `client.pictures`, `client.overlays` and `client.terminal` do, and are imported
+on their own.
 """
 
 from client.asynchronous import AsyncClient
+from client.captions import Caption, Image
 from client.errors import (
     CallCancelled,
     CannotConnect,
@@ -26,7 +30,7 @@ from client.errors import (
     Violation,
     WrongServer,
 )
-from client.requests import AttentionQuery, ScoreOptions, TranslateOptions
+from client.requests import AttentionQuery, CaptionOptions, ScoreOptions, TranslateOptions
 from client.results import (
     Alignment,
     Attention,
@@ -52,9 +56,12 @@ __all__ = [
     "AttentionQuery",
     "CallCancelled",
     "CannotConnect",
+    "Caption",
+    "CaptionOptions",
     "Client",
     "DeadlinePassed",
     "Hypothesis",
+    "Image",
     "InvalidRequest",
     "ItemError",
     "MessageTooLarge",

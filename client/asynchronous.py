@@ -16,12 +16,30 @@ import grpc
 from grpc import aio
 
 from client import health, replies
+from client.batches import Done, advance, calls_for
+from client.captions import Caption
 from client.channel import DEFAULT_ADDRESS, check_address, open_async_channel
 from client.errors import NotServing, RegardCallError, WrongServer
-from client.requests import DEFAULT_TIMEOUT, ScoreOptions, TranslateOptions, score_request, translate_request
+from client.image_files import ImageSource, image_sources
+from client.requests import (
+    DEFAULT_TIMEOUT,
+    CaptionOptions,
+    ScoreOptions,
+    TranslateOptions,
+    granularity_asked_for,
+    score_request,
+    translate_request,
+)
 from client.results import Model, ModelDetails, Score, Translation
 from client.status import call_error
-from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
+from regard.v1 import (
+    captioning_pb2,
+    captioning_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    translation_pb2,
+    translation_pb2_grpc,
+)
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -38,6 +56,7 @@ class AsyncClient:
         self.address = check_address(address)
         self._channel = open_async_channel(address)
         self._translation = translation_pb2_grpc.TranslationServiceStub(self._channel)
+        self._captioning = captioning_pb2_grpc.CaptioningServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._health = self._channel.unary_unary(health.CHECK_METHOD, health.as_is, health.as_is)
 
@@ -65,6 +84,28 @@ class AsyncClient:
     ) -> translation_pb2.TranslateResponse:
         """Send a message made by `translate_request` and return the reply as it came."""
         return await self._call(self._translation.Translate, request, timeout)
+
+    async def caption(
+        self, images: Iterable[ImageSource], *, timeout: float = DEFAULT_TIMEOUT, **options: Unpack[CaptionOptions]
+    ) -> tuple[Caption, ...]:
+        """Describe pictures; see `client.Client.caption`. Files are read in a thread."""
+        deadline = time.monotonic() + timeout
+        calls = calls_for(image_sources(images), **options)
+        now = await asyncio.to_thread(advance, calls, None)
+        while not isinstance(now, Done):
+            remaining = deadline - time.monotonic()
+            try:
+                answer = await self._call(self._captioning.Caption, now, remaining, told=timeout)
+            except RegardCallError as error:
+                answer = error
+            now = await asyncio.to_thread(advance, calls, answer)
+        return replies.captions(now.replies, granularity_asked_for(options))
+
+    async def send_caption(
+        self, request: captioning_pb2.CaptionRequest, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> captioning_pb2.CaptionResponse:
+        """Send a message made by `caption_request` and return the reply as it came."""
+        return await self._call(self._captioning.Caption, request, timeout)
 
     async def score(
         self, pairs: Iterable[tuple[str, str]], *, timeout: float = DEFAULT_TIMEOUT, **options: Unpack[ScoreOptions]
@@ -100,9 +141,15 @@ class AsyncClient:
             await asyncio.sleep(health.POLL_SECONDS)
 
     async def _call(
-        self, method: aio.UnaryUnaryMultiCallable[_Request, _Response], request: _Request, timeout: float
+        self,
+        method: aio.UnaryUnaryMultiCallable[_Request, _Response],
+        request: _Request,
+        timeout: float,
+        *,
+        told: float | None = None,
     ) -> _Response:
+        """Call; an error tells `told` seconds where `timeout` is what is left of them."""
         try:
             return await method(request, timeout=timeout)
         except grpc.RpcError as error:
-            raise call_error(error, self.address, timeout) from None
+            raise call_error(error, self.address, timeout if told is None else told) from None

@@ -6,7 +6,7 @@ Does not know how a status travels: `client.status` makes these from what gRPC r
     ├── CannotConnect        nobody listens at the address
     ├── WrongServer          somebody listens, but it is no Regard server
     ├── InvalidRequest       a value is wrong; `violations` says which and why
-    ├── MessageTooLarge      the request or the reply does not fit into one message; send fewer texts at a time
+    ├── MessageTooLarge      the request or the reply does not fit into one message; send less at a time
     ├── ModelNotFound        no such model or version
     ├── UnsupportedByModel   the value is fine, this model cannot do it
     ├── ServerBusy           try again; `retry_after` says when

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from client.grouping import in_groups
+
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 _BATCH_LINES = 32
@@ -104,14 +106,5 @@ def _text_line(number: int, text: str) -> Line:
 
 
 def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    batch: list[Line] = []
-    size = 0
-    for line in lines:
-        length = 4 * len(line.text)  # at least its bytes; exact counting would cost more than it gives
-        if batch and (len(batch) == _BATCH_LINES or size + length > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(line)
-        size += length
-    if batch:
-        yield batch
+    # 4 bytes a character are at least what there is; exact counting would cost more than it gives.
+    return in_groups(lines, lambda line: 4 * len(line.text), most=_BATCH_LINES, most_size=_BATCH_BYTES)

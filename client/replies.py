@@ -1,49 +1,32 @@
-"""Turns reply messages into the dataclasses of `client.results`, attention into arrays.
+"""Turns reply messages into the dataclasses of `client.results` and `client.captions`.
 
 Does not know how a reply was got; refuses one that contradicts itself instead of guessing.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
 from google.protobuf.json_format import MessageToDict
-from numpy.typing import NDArray
 
+from client.captions import Caption, Image
 from client.errors import UnreadableReply
-from client.results import (
-    Alignment,
-    Attention,
-    FinishReason,
-    Granularity,
-    Hypothesis,
-    ItemError,
-    Model,
-    ModelDetails,
-    ModelReference,
-    Score,
-    Segment,
-    Span,
-    Timing,
-    Token,
-    Translation,
-    Word,
+from client.hypotheses import (
+    cut,
+    read_hypothesis,
+    read_item_error,
+    read_reference,
+    read_span,
+    read_timing,
+    read_tokens,
+    read_words,
 )
-from regard.v1 import attention_pb2, decoding_pb2, model_pb2, translation_pb2
+from client.results import Granularity, Model, ModelDetails, ModelReference, Score, Segment, Task, Translation
+from client.weights import granularity_of
+from regard.v1 import bundle_pb2, captioning_pb2, model_pb2, translation_pb2
 
-_FINISH_REASONS: dict[int, FinishReason] = {
-    decoding_pb2.FINISH_REASON_END: "end",
-    decoding_pb2.FINISH_REASON_LENGTH: "length",
-    decoding_pb2.FINISH_REASON_FORCED: "forced",
-}
-_STORED_TYPES: dict[int, str] = {
-    attention_pb2.ATTENTION_ENCODING_UNSPECIFIED: "<f4",
-    attention_pb2.ATTENTION_ENCODING_FLOAT32: "<f4",
-    attention_pb2.ATTENTION_ENCODING_FLOAT16: "<f2",
-    attention_pb2.ATTENTION_ENCODING_UINT8: "u1",
-}
+_TASKS: dict[int, Task] = {bundle_pb2.TASK_TRANSLATION: "translation", bundle_pb2.TASK_CAPTIONING: "captioning"}
 
 
 def translations(
@@ -55,8 +38,8 @@ def translations(
         UnreadableReply: the reply does not belong to the request, or contradicts itself.
     """
     expect_results(len(reply.results), len(request.texts))
-    model = _reference(reply.model)
-    granularity = _granularity(request.attention)
+    model = read_reference(reply.model)
+    granularity = granularity_of(request.attention)
     return tuple(
         _translation(result, text, model, granularity)
         for text, result in zip(request.texts, reply.results, strict=True)
@@ -70,7 +53,7 @@ def translation(text: str, reply: translation_pb2.TranslateResponse, granularity
         UnreadableReply: the reply does not belong to the text, or contradicts itself.
     """
     expect_results(len(reply.results), 1)
-    return _translation(reply.results[0], text, _reference(reply.model), granularity)
+    return _translation(reply.results[0], text, read_reference(reply.model), granularity)
 
 
 def scores(
@@ -82,15 +65,45 @@ def scores(
         UnreadableReply: the reply does not belong to the request, or contradicts itself.
     """
     expect_results(len(reply.results), len(request.pairs))
-    model = _reference(reply.model)
-    granularity = _granularity(request.attention)
+    model = read_reference(reply.model)
+    granularity = granularity_of(request.attention)
     return tuple(
         Score(
             segment=_segment(result.segment, pair.source.encode(), granularity) if result.HasField("segment") else None,
-            error=_item_error(result.error) if result.HasField("error") else None,
+            error=read_item_error(result.error) if result.HasField("error") else None,
             model=model,
         )
         for pair, result in zip(request.pairs, reply.results, strict=True)
+    )
+
+
+def captions(replies: Sequence[captioning_pb2.CaptionResponse], granularity: Granularity) -> tuple[Caption, ...]:
+    """Return the captions of replies that hold one each; `granularity` is that of their attention.
+
+    The field of an error names the place of the picture among all of them.
+
+    Raises:
+        UnreadableReply: a reply does not hold one caption, or contradicts itself.
+    """
+    return tuple(_at(place, caption(reply, granularity)) for place, reply in enumerate(replies))
+
+
+def caption(reply: captioning_pb2.CaptionResponse, granularity: Granularity) -> Caption:
+    """Return the caption of a picture from a reply that holds it alone; `granularity` is that of its attention.
+
+    Raises:
+        UnreadableReply: the reply does not hold one caption, or contradicts itself.
+    """
+    expect_results(len(reply.results), 1)
+    (result,) = reply.results
+    cells = {"row": result.image.rows, "column": result.image.columns}
+    return Caption(
+        text=result.text,
+        hypotheses=tuple(read_hypothesis(each, granularity, source_axes=cells) for each in result.hypotheses),
+        image=_image(result.image) if result.HasField("image") else None,
+        timing=read_timing(result.timing) if result.HasField("timing") else None,
+        error=read_item_error(result.error) if result.HasField("error") else None,
+        model=read_reference(reply.model),
     )
 
 
@@ -107,7 +120,13 @@ def model_details(reply: model_pb2.GetModelResponse) -> ModelDetails:
 def expect_results(got: int, wanted: int) -> None:
     """Refuse a reply with too few or too many results."""
     if got != wanted:
-        raise UnreadableReply(f"the server sent {got} results for {wanted} texts")
+        raise UnreadableReply(f"the server sent {got} results where {wanted} were asked for")
+
+
+def _at(place: int, caption: Caption) -> Caption:
+    if caption.error is None or not caption.error.field.startswith("images["):
+        return caption
+    return replace(caption, error=replace(caption.error, field=f"images[{place}]"))
 
 
 def _translation(
@@ -116,7 +135,7 @@ def _translation(
     return Translation(
         text=result.text,
         segments=tuple(_segment(segment, text.encode(), granularity) for segment in result.segments),
-        error=_item_error(result.error) if result.HasField("error") else None,
+        error=read_item_error(result.error) if result.HasField("error") else None,
         model=model,
     )
 
@@ -126,6 +145,7 @@ def _model(message: model_pb2.Model) -> Model:
         name=message.name,
         version=message.version,
         digest=message.digest,
+        task=_TASKS.get(message.task, ""),
         source_languages=tuple(message.source_languages),
         target_languages=tuple(message.target_languages),
         profile=message.profile,
@@ -134,147 +154,29 @@ def _model(message: model_pb2.Model) -> Model:
     )
 
 
-def _reference(message: decoding_pb2.ModelReference) -> ModelReference:
-    return ModelReference(name=message.name, version=message.version, digest=message.digest, profile=message.profile)
-
-
-def _item_error(message: decoding_pb2.ItemError) -> ItemError:
-    return ItemError(code=message.code, message=message.message, field=message.field)
-
-
 def _segment(message: translation_pb2.Segment, source: bytes, granularity: Granularity) -> Segment:
-    words = _words(message.source_words, source)
-    tokens = _tokens(message.source_tokens, source)
-    columns = len(words) if granularity == "word" else len(tokens)
+    words = read_words(message.source_words, source)
+    tokens = read_tokens(message.source_tokens, source)
+    axes = {"source": len(words) if granularity == "word" else len(tokens)}
     return Segment(
-        text=_cut(source, message.source_span),
-        source_span=_span(message.source_span),
+        text=cut(source, message.source_span),
+        source_span=read_span(message.source_span),
         source_tokens=tokens,
         source_words=words,
         hypotheses=tuple(
-            _hypothesis(hypothesis, source, len(words), granularity, columns) for hypothesis in message.hypotheses
+            read_hypothesis(each, granularity, source_axes=axes, source=source, source_words=len(words))
+            for each in message.hypotheses
         ),
-        timing=Timing(
-            queue_seconds=message.timing.queue_seconds,
-            encode_seconds=message.timing.encode_seconds,
-            decode_seconds=message.timing.decode_seconds,
-            steps=message.timing.steps,
-            mean_batch_rows=message.timing.mean_batch_rows,
-        ),
+        timing=read_timing(message.timing),
     )
 
 
-def _hypothesis(
-    message: decoding_pb2.Hypothesis, source: bytes, source_words: int, granularity: Granularity, columns: int
-) -> Hypothesis:
-    target = message.text.encode()
-    words = _words(message.words, target)
-    tokens = _tokens(message.tokens, target)
-    for alignment in message.alignments:
-        if not (0 <= alignment.source_word < source_words and 0 <= alignment.target_word < len(words)):
-            raise UnreadableReply("the server sent an alignment to a word that it did not send")
-    attention = None
-    if message.HasField("attention"):
-        rows = len(words) if granularity == "word" else len(tokens)
-        attention = _attention(message.attention, granularity, rows, columns)
-    return Hypothesis(
-        text=message.text,
-        score=message.score,
-        finish_reason=_FINISH_REASONS.get(message.finish_reason, "end"),
-        tokens=tokens,
-        words=words,
-        end_log_probability=message.end_log_probability,
-        alignments=tuple(
-            Alignment(
-                source_word=alignment.source_word,
-                target_word=alignment.target_word,
-                source_text=_cut(source, alignment.source_span),
-                target_text=_cut(target, alignment.target_span),
-                source_span=_span(alignment.source_span),
-                target_span=_span(alignment.target_span),
-                weight=alignment.weight,
-            )
-            for alignment in message.alignments
-        ),
-        attention=attention,
+def _image(message: captioning_pb2.Image) -> Image:
+    return Image(
+        format=message.format,
+        width=message.width,
+        height=message.height,
+        orientation=message.orientation,
+        rows=message.rows,
+        columns=message.columns,
     )
-
-
-def _tokens(messages: Iterable[attention_pb2.Token], text: bytes) -> tuple[Token, ...]:
-    return tuple(
-        Token(
-            id=token.id,
-            piece=token.piece,
-            text=_cut(text, token.span),
-            span=_span(token.span),
-            log_probability=token.log_probability if token.HasField("log_probability") else None,
-        )
-        for token in messages
-    )
-
-
-def _words(messages: Iterable[attention_pb2.Word], text: bytes) -> tuple[Word, ...]:
-    return tuple(
-        Word(
-            text=_cut(text, word.span),
-            span=_span(word.span),
-            first_token=word.first_token,
-            token_count=word.token_count,
-        )
-        for word in messages
-    )
-
-
-def _span(message: attention_pb2.Span) -> Span:
-    return Span(message.start, message.end)
-
-
-def _cut(text: bytes, span: attention_pb2.Span) -> str:
-    if not 0 <= span.start <= span.end <= len(text):
-        raise UnreadableReply(f"the server sent the span [{span.start}, {span.end}) of a text of {len(text)} bytes")
-    # A byte-level subword may end inside a character; what is cut off shows as U+FFFD.
-    return text[span.start : span.end].decode(errors="replace")
-
-
-def _granularity(options: attention_pb2.AttentionOptions) -> Granularity:
-    return "word" if options.granularity == attention_pb2.ATTENTION_GRANULARITY_WORD else "subword"
-
-
-def _attention(message: attention_pb2.Attention, granularity: Granularity, rows: int, columns: int) -> Attention:
-    shape = tuple(message.shape)
-    if message.encoding not in _STORED_TYPES:
-        raise UnreadableReply(f"the server sent attention in the unknown encoding {message.encoding}")
-    if len(shape) != len(message.axes) or tuple(message.axes[-2:]) != ("target", "source"):
-        raise UnreadableReply(f"the server sent attention of shape {shape} with axes {list(message.axes)}")
-    if shape[-2] != rows or (not message.indices and shape[-1] != columns):
-        raise UnreadableReply(
-            f"the server sent attention of shape {shape} for {rows} target and {columns} source positions"
-        )
-    weights = _array(message.values, _STORED_TYPES[message.encoding], shape).astype(np.float32)
-    if message.encoding == attention_pb2.ATTENTION_ENCODING_UINT8:
-        weights /= np.float32(255)
-    if message.indices:
-        weights = _spread(weights, _array(message.indices, "<u2", shape), columns)
-    return Attention(
-        weights=weights,
-        axes=tuple(message.axes),
-        granularity=granularity,
-        layers=tuple(message.layers),
-        heads=tuple(message.heads),
-    )
-
-
-def _array(data: bytes, stored_type: str, shape: Sequence[int]) -> NDArray[np.generic]:
-    dtype = np.dtype(stored_type)
-    if any(size < 0 for size in shape) or len(data) != dtype.itemsize * math.prod(shape):
-        raise UnreadableReply(f"the server sent {len(data)} bytes of attention for the shape {tuple(shape)}")
-    return np.frombuffer(data, dtype=dtype).reshape(shape)
-
-
-def _spread(weights: NDArray[np.float32], indices: NDArray[np.generic], columns: int) -> NDArray[np.float32]:
-    """Put the k weights of every row at their columns, zeros elsewhere."""
-    if indices.size and int(indices.max()) >= columns:
-        raise UnreadableReply(f"the server sent a weight for column {indices.max()} of {columns}")
-    spread = np.zeros((*weights.shape[:-1], columns), dtype=np.float32)
-    np.put_along_axis(spread, indices.astype(np.int64), weights, axis=-1)
-    return spread

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
 from client.results import Granularity
-from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
+from regard.v1 import attention_pb2, captioning_pb2, decoding_pb2, translation_pb2
 
 Reduction = Literal["alignment", "mean", "none"]
 Encoding = Literal["float32", "float16", "uint8"]
@@ -66,38 +66,50 @@ class CallOptions(TypedDict, total=False):
     Keys:
         model: name of the model.
         version: version of the model; absent means the newest.
-        target_language: BCP-47 tag.
         length_penalty: exponent of the length in the score; 0 favours short answers.
-        attention: `"word"`, `"subword"` or an `AttentionQuery`; absent or None sends alignments only.
+        attention: `"word"`, `"subword"` or an `AttentionQuery`; absent or None sends no matrices.
         priority: higher goes first where requests wait; 0 is normal.
     """
 
     model: str
     version: str
-    target_language: str | None
     length_penalty: float | None
     attention: AttentionQuery | Granularity | None
     priority: int
 
 
-class ScoreOptions(CallOptions, total=False):
-    """What `score` can be told; the keys of `CallOptions`."""
+class SearchOptions(CallOptions, total=False):
+    """What every call that searches for an answer can be told, besides the keys of `CallOptions`.
 
-
-class TranslateOptions(CallOptions, total=False):
-    """What `translate` can be told; an absent key takes the default of the server.
-
-    Keys, besides those of `CallOptions`:
+    Keys:
         beam_size: hypotheses kept at every step; 1 is greedy search.
         n_best: hypotheses returned, best first; at most `beam_size`.
         min_length: fewest target tokens of a sentence.
         max_length: most target tokens of a sentence.
+        no_repeat_ngram: no run of this many tokens occurs twice; 0 allows all.
     """
 
     beam_size: int | None
     n_best: int | None
     min_length: int | None
     max_length: int | None
+    no_repeat_ngram: int | None
+
+
+class ScoreOptions(CallOptions, total=False):
+    """What `score` can be told: the keys of `CallOptions`, and `target_language`, a BCP-47 tag."""
+
+    target_language: str | None
+
+
+class TranslateOptions(SearchOptions, total=False):
+    """What `translate` can be told: the keys of `SearchOptions`, and `target_language`, a BCP-47 tag."""
+
+    target_language: str | None
+
+
+class CaptionOptions(SearchOptions, total=False):
+    """What `caption` can be told: the keys of `SearchOptions`."""
 
 
 def translate_request(texts: Iterable[str], **options: Unpack[TranslateOptions]) -> translation_pb2.TranslateRequest:
@@ -115,13 +127,7 @@ def translate_request(texts: Iterable[str], **options: Unpack[TranslateOptions])
         version=options.get("version", ""),
         texts=[_sendable(f"texts[{index}]", text) for index, text in enumerate(texts)],
         target_language=options.get("target_language"),
-        decoding=decoding_pb2.DecodingOptions(
-            beam_size=options.get("beam_size"),
-            n_best=options.get("n_best"),
-            length_penalty=options.get("length_penalty"),
-            min_length=options.get("min_length"),
-            max_length=options.get("max_length"),
-        ),
+        decoding=_decoding_options(options),
         attention=_attention_options(options.get("attention")),
         priority=options.get("priority", 0),
     )
@@ -150,6 +156,41 @@ def score_request(
         length_penalty=options.get("length_penalty"),
         attention=_attention_options(options.get("attention")),
         priority=options.get("priority", 0),
+    )
+
+
+def caption_request(images: Iterable[bytes], **options: Unpack[CaptionOptions]) -> captioning_pb2.CaptionRequest:
+    """Make the message of a `caption` call from the bytes of picture files.
+
+    Raises:
+        ValueError: an option has a value outside of the wire's own range.
+        TypeError: the pictures are no list of bytes, or an option is unknown or of a wrong type.
+    """
+    _refuse_unknown(options, CaptionOptions.__optional_keys__)
+    return captioning_pb2.CaptionRequest(
+        model=options.get("model", ""),
+        version=options.get("version", ""),
+        images=images,
+        decoding=_decoding_options(options),
+        attention=_attention_options(options.get("attention")),
+        priority=options.get("priority", 0),
+    )
+
+
+def granularity_asked_for(options: CallOptions) -> Granularity:
+    """Return what the rows of the attention are that options ask for."""
+    query = options.get("attention")
+    return query.granularity if isinstance(query, AttentionQuery) else query or "word"
+
+
+def _decoding_options(options: SearchOptions) -> decoding_pb2.DecodingOptions:
+    return decoding_pb2.DecodingOptions(
+        beam_size=options.get("beam_size"),
+        n_best=options.get("n_best"),
+        length_penalty=options.get("length_penalty"),
+        min_length=options.get("min_length"),
+        max_length=options.get("max_length"),
+        no_repeat_ngram=options.get("no_repeat_ngram"),
     )
 
 
@@ -185,7 +226,7 @@ def _choice(field: str, value: str, allowed: Collection[str]) -> None:
         raise ValueError(f"{field} is {value!r}; it can be {', '.join(allowed)}")
 
 
-def _refuse_unknown(options: TranslateOptions | ScoreOptions, known: Collection[str]) -> None:
+def _refuse_unknown(options: CallOptions, known: Collection[str]) -> None:
     unknown = sorted(options.keys() - known)
     if unknown:
         raise TypeError(f"no option {unknown[0]!r}; there are {', '.join(sorted(known))}")

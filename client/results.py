@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Granularity = Literal["subword", "word"]
 FinishReason = Literal["end", "length", "forced"]
+Task = Literal["translation", "captioning", ""]  # empty: one that this client does not know
 
 
 class Span(NamedTuple):
@@ -79,8 +80,9 @@ class Attention:
     """What every target position looked at.
 
     Attributes:
-        weights: float32 [target, source] or [layer, head, target, source]. Rows sum to 1 over the source, unless top_k
-            dropped some weights; what was dropped is 0 here.
+        weights: float32 [target, source] or [layer, head, target, source]; of a picture, [target, row, column] or
+            [layer, head, target, row, column]. They sum to 1 over the source, unless top_k dropped some; what was
+            dropped is 0 here.
         axes: names of the axes of `weights`.
         granularity: whether positions are tokens or words.
         layers: which layers the first axis holds, where there is one.
@@ -96,16 +98,16 @@ class Attention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """One translation of a sentence.
+    """One translation of a sentence, or one caption of a picture.
 
     Attributes:
-        text: the translation.
+        text: the translation or caption.
         score: mean log-probability, with the length penalty asked for; best is highest.
         finish_reason: `end` if the model ended the sentence, `length` if it was cut, `forced` if the caller gave it.
         tokens: the rows of subword attention; the end of sentence is not among them.
         words: the rows of word attention.
         end_log_probability: of the end of sentence after the last token; 0 if it was not generated.
-        alignments: for every target word the source word that it attended to most.
+        alignments: of a translation, for every target word the source word that it attended to most.
         attention: only if it was asked for.
     """
 
@@ -121,7 +123,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Where the time of a sentence went; `mean_batch_rows` counts the rows in the steps that it took part in."""
+    """Where the time of a sentence or picture went; `mean_batch_rows` counts the rows in its decode steps."""
 
     queue_seconds: float
     encode_seconds: float
@@ -163,12 +165,12 @@ class ModelReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemError:
-    """Why one text of many failed.
+    """Why one text or picture of many failed.
 
     Attributes:
         code: a number of google.rpc.Code.
         message: what is wrong, in words.
-        field: what is at fault, for example `texts[3]`.
+        field: what is at fault, for example `texts[3]` or `images[3]`.
     """
 
     code: int
@@ -204,11 +206,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model that a server holds; languages are BCP-47 tags."""
+    """A model that a server holds; languages are BCP-47 tags, and one that reads pictures has no source languages."""
 
     name: str
     version: str
     digest: str
+    task: Task
     source_languages: tuple[str, ...]
     target_languages: tuple[str, ...]
     profile: str

@@ -87,7 +87,7 @@ def _message(
     if cls is DeadlinePassed and timeout is not None:
         return f"no answer from {address} within {timeout:g} s"
     if cls is MessageTooLarge:
-        return f"too much for one message; send fewer texts at a time, or ask for less attention ({said})"
+        return f"too much for one message; send fewer texts or pictures at a time, or ask for less attention ({said})"
     if cls is ServerFault:
         return f"the server failed: {said}"
     if cls is InvalidRequest and violations:

@@ -13,12 +13,30 @@ from typing import Self, TypeVar, Unpack
 import grpc
 
 from client import health, replies
+from client.batches import calls_for, run
+from client.captions import Caption
 from client.channel import DEFAULT_ADDRESS, open_channel
 from client.errors import NotServing, RegardCallError, WrongServer
-from client.requests import DEFAULT_TIMEOUT, ScoreOptions, TranslateOptions, score_request, translate_request
+from client.image_files import ImageSource, image_sources
+from client.requests import (
+    DEFAULT_TIMEOUT,
+    CaptionOptions,
+    ScoreOptions,
+    TranslateOptions,
+    granularity_asked_for,
+    score_request,
+    translate_request,
+)
 from client.results import Model, ModelDetails, Score, Translation
 from client.status import call_error
-from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
+from regard.v1 import (
+    captioning_pb2,
+    captioning_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+    translation_pb2,
+    translation_pb2_grpc,
+)
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -41,6 +59,7 @@ class Client:
         self.address = address
         self._channel = open_channel(address)
         self._translation = translation_pb2_grpc.TranslationServiceStub(self._channel)
+        self._captioning = captioning_pb2_grpc.CaptioningServiceStub(self._channel)
         self._models = model_pb2_grpc.ModelServiceStub(self._channel)
         self._health = self._channel.unary_unary(health.CHECK_METHOD, health.as_is, health.as_is)
 
@@ -65,7 +84,7 @@ class Client:
             texts: a blank one is answered by a blank one.
             timeout: seconds that the call may take, retries included.
             options: `model`, `version`, `target_language`, `beam_size`, `n_best`, `length_penalty`, `min_length`,
-                `max_length`, `attention`, `priority`: see `TranslateOptions`.
+                `max_length`, `no_repeat_ngram`, `attention`, `priority`: see `TranslateOptions`.
 
         Raises:
             RegardCallError: the call failed. If one text of many fails, it does so alone: see `Translation.error`.
@@ -79,6 +98,38 @@ class Client:
     ) -> translation_pb2.TranslateResponse:
         """Send a message made by `translate_request` and return the reply as it came."""
         return self._call(self._translation.Translate, request, timeout)
+
+    def caption(
+        self, images: Iterable[ImageSource], *, timeout: float = DEFAULT_TIMEOUT, **options: Unpack[CaptionOptions]
+    ) -> tuple[Caption, ...]:
+        """Describe pictures; return one caption for each, in order.
+
+        What is too much for one call goes in several, one after the other.
+
+        Args:
+            images: the bytes of files, or their paths: JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF.
+            timeout: seconds that all of it may take, retries included.
+            options: `model`, `version`, `beam_size`, `n_best`, `length_penalty`, `min_length`, `max_length`,
+                `no_repeat_ngram`, `attention`, `priority`: see `CaptionOptions`. `attention="word"` gives
+                `Caption.maps`.
+
+        Raises:
+            RegardCallError: the call failed. If one picture of many fails, it does so alone: see `Caption.error`.
+            OSError: a file cannot be read.
+        """
+        deadline = time.monotonic() + timeout
+
+        def send(request: captioning_pb2.CaptionRequest) -> captioning_pb2.CaptionResponse:
+            return self._call(self._captioning.Caption, request, deadline - time.monotonic(), told=timeout)
+
+        replies_ = run(calls_for(image_sources(images), **options), send)
+        return replies.captions(replies_, granularity_asked_for(options))
+
+    def send_caption(
+        self, request: captioning_pb2.CaptionRequest, *, timeout: float = DEFAULT_TIMEOUT
+    ) -> captioning_pb2.CaptionResponse:
+        """Send a message made by `caption_request` and return the reply as it came."""
+        return self._call(self._captioning.Caption, request, timeout)
 
     def score(
         self, pairs: Iterable[tuple[str, str]], *, timeout: float = DEFAULT_TIMEOUT, **options: Unpack[ScoreOptions]
@@ -127,9 +178,15 @@ class Client:
             time.sleep(health.POLL_SECONDS)
 
     def _call(
-        self, method: grpc.UnaryUnaryMultiCallable[_Request, _Response], request: _Request, timeout: float
+        self,
+        method: grpc.UnaryUnaryMultiCallable[_Request, _Response],
+        request: _Request,
+        timeout: float,
+        *,
+        told: float | None = None,
     ) -> _Response:
+        """Call; an error tells `told` seconds where `timeout` is what is left of them."""
         try:
             return method(request, timeout=timeout)
         except grpc.RpcError as error:
-            raise call_error(error, self.address, timeout) from None
+            raise call_error(error, self.address, timeout if told is None else told) from None

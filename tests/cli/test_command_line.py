@@ -64,6 +64,7 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("serve", [], "onnxruntime", "serve"),
         ("bench", ["run"], "locust", "loadtest"),
         ("translate", ["x", "--attention", "a.png"], "matplotlib", "pictures"),
+        ("caption", ["x", "--overlay", "a.png"], "PIL", "pictures"),
     ],
 )
 def test_a_missing_extra_is_named(

@@ -11,8 +11,9 @@ from tests.client.fake_server import FakeServer
 def test_models_are_a_table(fake_server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "--address", fake_server.address]) == 0
     assert capsys.readouterr().out == (
-        "MODEL  VERSION  LANGUAGES  PROFILE  DIGEST  DESCRIPTION\n"
-        "toy *  2        en → es    cpu      abc123  words in capitals\n"
+        "MODEL     VERSION  TASK         LANGUAGES  PROFILE  DIGEST  DESCRIPTION\n"
+        "captions  1        captioning   en         cpu      def456  red squares\n"
+        "toy *     2        translation  en → es    cpu      abc123  words in capitals\n"
     )
 
 
@@ -20,7 +21,7 @@ def test_models_are_json(fake_server: FakeServer, capsys: pytest.CaptureFixture[
     assert main(["models", "--json", "--address", fake_server.address]) == 0
     output = capsys.readouterr().out
     assert output.count("\n") == 1
-    assert Parse(output, model_pb2.ListModelsResponse()).models[0].name == "toy"
+    assert Parse(output, model_pb2.ListModelsResponse()).models[1].name == "toy"
 
 
 def test_an_absent_server_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

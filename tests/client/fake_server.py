@@ -1,4 +1,4 @@
-"""A real gRPC server with fixed answers: every word is answered in capitals, looking at itself.
+"""A real gRPC server with fixed answers: every word is answered in capitals, looking at itself; pictures are captioned.
 
 Knows nothing of the server that it stands in for.
 """
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from regard.v1 import (
     attention_pb2,
     bundle_pb2,
+    captioning_pb2,
+    captioning_pb2_grpc,
     decoding_pb2,
     model_pb2,
     model_pb2_grpc,
@@ -32,6 +34,10 @@ from regard.v1 import (
 )
 
 Translate = Callable[[translation_pb2.TranslateRequest, grpc.ServicerContext], translation_pb2.TranslateResponse]
+
+CaptionAnswer = Callable[[captioning_pb2.CaptionRequest, grpc.ServicerContext], captioning_pb2.CaptionResponse]
+
+ROWS, COLUMNS = 2, 3  # cells of the maps of captions
 
 MODEL = decoding_pb2.ModelReference(name="toy", version="2", digest="abc123", profile="cpu")
 
@@ -51,13 +57,13 @@ def attention_of(options: attention_pb2.AttentionOptions, weights: NDArray[np.fl
     scale = 255 if options.encoding == attention_pb2.ATTENTION_ENCODING_UINT8 else 1
     axes = ["target", "source"]
     indices = b""
-    if options.HasField("top_k"):
-        order = np.argsort(-weights, axis=-1, kind="stable")[:, : options.top_k]
-        weights = np.take_along_axis(weights, order, axis=-1)
-        indices = order.astype("<u2").tobytes()
     if options.reduction == attention_pb2.ATTENTION_REDUCTION_NONE:
         weights = np.stack([weights, weights])[:, None]
         axes = ["layer", "head", *axes]
+    if options.HasField("top_k"):
+        order = np.argsort(-weights, axis=-1, kind="stable")[..., : options.top_k]
+        weights = np.take_along_axis(weights, order, axis=-1)
+        indices = order.astype("<u2").tobytes()
     return attention_pb2.Attention(
         axes=axes,
         shape=weights.shape,
@@ -137,6 +143,53 @@ def answer(request: translation_pb2.TranslateRequest, _: grpc.ServicerContext) -
     return translation_pb2.TranslateResponse(model=MODEL, results=results)
 
 
+def caption_of(
+    data: bytes, options: attention_pb2.AttentionOptions | None, n_best: int = 1
+) -> captioning_pb2.CaptionResult:
+    """Caption what is text by itself, anything else as `a red square`; word i looks at cell i, row by row."""
+    text = data.decode() if data.isascii() else "a red square"
+    words = words_of(text)
+    maps = np.zeros((len(words), ROWS * COLUMNS), dtype=np.float32)
+    maps[np.arange(len(words)), np.arange(len(words)) % (ROWS * COLUMNS)] = 1
+    attention = None
+    if options is not None:
+        attention = attention_of(options, maps)
+        attention.axes[-1:] = ["source"] if attention.indices else ["row", "column"]
+        attention.shape[-1:] = [attention.shape[-1]] if attention.indices else [ROWS, COLUMNS]
+    best = decoding_pb2.Hypothesis(
+        text=text,
+        score=-0.5,
+        finish_reason=decoding_pb2.FINISH_REASON_END,
+        tokens=[attention_pb2.Token(id=i, piece=w, span=span(a, b)) for i, (w, a, b) in enumerate(words)],
+        words=[attention_pb2.Word(span=span(a, b), first_token=i, token_count=1) for i, (_, a, b) in enumerate(words)],
+        attention=attention,
+    )
+    others = [decoding_pb2.Hypothesis(text=f"{text} {rank}", score=-rank) for rank in range(2, n_best + 1)]
+    return captioning_pb2.CaptionResult(
+        text=text,
+        hypotheses=[best, *others],
+        image=captioning_pb2.Image(format="PNG", width=60, height=40, orientation=1, rows=ROWS, columns=COLUMNS),
+        timing=decoding_pb2.Timing(steps=len(words), mean_batch_rows=1.0),
+    )
+
+
+def answer_pictures(
+    request: captioning_pb2.CaptionRequest, context: grpc.ServicerContext
+) -> captioning_pb2.CaptionResponse:
+    """Caption every picture; one that begins with `!` fails alone, and as a call where it is the only one."""
+    options = request.attention if request.HasField("attention") else None
+    results: list[captioning_pb2.CaptionResult] = []
+    for index, data in enumerate(request.images):
+        if not data.startswith(b"!"):
+            results.append(caption_of(data, options, max(1, request.decoding.n_best)))
+            continue
+        if len(request.images) == 1:
+            refuse(context, grpc.StatusCode.INVALID_ARGUMENT, "bad", violation("images[0]", "is no picture"))
+        error = decoding_pb2.ItemError(code=3, message="is no picture", field=f"images[{index}]")
+        results.append(captioning_pb2.CaptionResult(error=error))
+    return captioning_pb2.CaptionResponse(model=MODEL, results=results)
+
+
 def refuse(
     context: grpc.ServicerContext, code: grpc.StatusCode, message: str, *details: Message, pushback: str = ""
 ) -> Never:
@@ -163,12 +216,14 @@ def violation(field: str, description: str) -> error_details_pb2.BadRequest:
 
 class FakeServer(
     translation_pb2_grpc.TranslationServiceServicer,
+    captioning_pb2_grpc.CaptioningServiceServicer,
     model_pb2_grpc.ModelServiceServicer,
 ):
     """Answers, and remembers what it was asked.
 
     Attributes:
         translate: answers `Translate`; to be replaced by tests.
+        caption: answers `Caption`; to be replaced by tests.
         health: answer of the health check, as bytes.
     """
 
@@ -176,7 +231,9 @@ class FakeServer(
         self.address = ""
         self.translate: Translate = answer
         self.health = b"\x08\x01"
+        self.caption: CaptionAnswer = answer_pictures
         self.requests: list[translation_pb2.TranslateRequest] = []
+        self.caption_requests: list[captioning_pb2.CaptionRequest] = []
         self._lock = threading.Lock()
 
     def Translate(
@@ -185,6 +242,13 @@ class FakeServer(
         with self._lock:
             self.requests.append(request)
         return self.translate(request, context)
+
+    def Caption(
+        self, request: captioning_pb2.CaptionRequest, context: grpc.ServicerContext
+    ) -> captioning_pb2.CaptionResponse:
+        with self._lock:
+            self.caption_requests.append(request)
+        return self.caption(request, context)
 
     def ScoreTranslation(
         self, request: translation_pb2.ScoreTranslationRequest, context: grpc.ServicerContext
@@ -198,7 +262,7 @@ class FakeServer(
     def ListModels(
         self, request: model_pb2.ListModelsRequest, context: grpc.ServicerContext
     ) -> model_pb2.ListModelsResponse:
-        return model_pb2.ListModelsResponse(models=[self.model()])
+        return model_pb2.ListModelsResponse(models=[self.captioner(), self.model()])
 
     def GetModel(self, request: model_pb2.GetModelRequest, context: grpc.ServicerContext) -> model_pb2.GetModelResponse:
         if request.name not in ("", "toy"):
@@ -213,11 +277,23 @@ class FakeServer(
             name="toy",
             version="2",
             digest="abc123",
+            task=bundle_pb2.TASK_TRANSLATION,
             source_languages=["en"],
             target_languages=["es"],
             profile="cpu",
             is_default=True,
             description="words in capitals",
+        )
+
+    def captioner(self) -> model_pb2.Model:
+        return model_pb2.Model(
+            name="captions",
+            version="1",
+            digest="def456",
+            task=bundle_pb2.TASK_CAPTIONING,
+            target_languages=["en"],
+            profile="cpu",
+            description="red squares",
         )
 
 
@@ -227,6 +303,7 @@ def running_fake_server() -> Generator[FakeServer]:
     with ThreadPoolExecutor(8) as executor:
         server = grpc.server(executor, options=[("grpc.so_reuseport", 0)])
         translation_pb2_grpc.add_TranslationServiceServicer_to_server(fake, server)
+        captioning_pb2_grpc.add_CaptioningServiceServicer_to_server(fake, server)
         model_pb2_grpc.add_ModelServiceServicer_to_server(fake, server)
         check: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(fake.check)
         server.add_generic_rpc_handlers(

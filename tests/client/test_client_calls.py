@@ -133,9 +133,10 @@ def test_scores_come_in_the_order_of_the_pairs(fake_server: FakeServer) -> None:
 
 def test_models_are_listed(fake_server: FakeServer) -> None:
     with Client(fake_server.address) as client:
-        (model,) = client.models()
+        captioner, model = client.models()
         details = client.model()
     assert (model.name, model.version, model.target_languages, model.is_default) == ("toy", "2", ("es",), True)
+    assert (model.task, captioner.task, captioner.source_languages) == ("translation", "captioning", ())
     assert details.model == model
     assert details.manifest["name"] == "toy"
 
@@ -226,5 +227,8 @@ def test_replies_larger_than_the_default_of_grpc_arrive(fake_server: FakeServer)
 
 
 def test_a_request_that_is_too_large_is_no_busy_server(fake_server: FakeServer) -> None:
-    with Client(fake_server.address) as client, pytest.raises(MessageTooLarge, match="fewer texts at a time"):
+    with (
+        Client(fake_server.address) as client,
+        pytest.raises(MessageTooLarge, match="fewer texts or pictures at a time"),
+    ):
         client.translate(["x" * 5_000_000])

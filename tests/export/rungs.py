@@ -1,9 +1,10 @@
-"""Makes a small untrained model of every recurrent rung, its bundle, and what a real server answers for it."""
+"""Makes a small untrained model of every recurrent rung, or another, its bundle, and what a real server answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +15,10 @@ from onnx import ModelProto
 from torch import Tensor, nn
 
 from export import build as build_module
+from export import transformer_profiles
 from export.build import BuildSettings, build
 from export.bundle import Bundle, write_bundle
+from export.checks import PLAIN
 from export.parity import Grid
 from export.ports import GraphPorts
 from export.trace import trace
@@ -23,7 +26,7 @@ from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from tests.export.toy import quiet
 from tests.server.serving import Served, serving
 from training import checkpoint
-from training.checkpoint import Checkpoint
+from training.checkpoint import Checkpoint, TrainedModel
 from training.recurrent import UnitName
 from training.rnn import ContextName, ReadoutName, Rnn, RnnConfig
 from training.toy_data import make_toy
@@ -66,7 +69,7 @@ class Made(NamedTuple):
 
 
 class Replies(NamedTuple):
-    """What a server says of TEXT for one rung."""
+    """What a server says of TEXT for one model."""
 
     default: translation_pb2.TranslationResult
     beam: translation_pb2.TranslationResult
@@ -81,30 +84,45 @@ TRACED_WITH_TWO_SIZES = RUNGS[1]
 
 def make(rung: Rung, root: Path) -> Made:
     """Export an untrained model, large enough for its products to become int8, to root/models/NAME/1."""
+
+    def untrained(vocabulary: int, output: int) -> Rnn:
+        return Rnn(
+            RnnConfig(
+                vocabulary=vocabulary,
+                output=output,
+                embedding=64,
+                encoder=32,
+                decoder=64,
+                attention=64,
+                dropout=0.0,
+                context=rung.context,
+                cell=rung.cell,
+                readout=rung.readout,
+            )
+        )
+
+    run, bundle, folder = export_untrained(untrained, rung.name, root, traced_once=rung != TRACED_WITH_TWO_SIZES)
+    return Made(rung, folder, bundle, run)
+
+
+def export_untrained(
+    make_model: Callable[[int, int], TrainedModel], name: str, root: Path, *, traced_once: bool
+) -> tuple[Path, Bundle, Path]:
+    """Export what is made, given a vocabulary's size and how much of it can be predicted, to root/models/NAME/1.
+
+    Returns the checkpoint, the bundle and where that was written.
+    """
     corpus = make_toy("reverse")
     vocabulary, output = Vocabulary.train(
         [pair.source for pair in corpus.train], [pair.target for pair in corpus.train], size=64
     )
     torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
-    model = Rnn(
-        RnnConfig(
-            vocabulary=vocabulary.size,
-            output=output,
-            embedding=64,
-            encoder=32,
-            decoder=64,
-            attention=64,
-            dropout=0.0,
-            context=rung.context,
-            cell=rung.cell,
-            readout=rung.readout,
-        )
-    ).eval()
+    model = make_model(vocabulary.size, output).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)  # more sure of itself
         model.output.bias[END] = -4.0  # so that it says something
-    run = root / "runs" / rung.name
+    run = root / "runs" / name
     made = Checkpoint(
         recipe="toy_reverse",
         model=model,
@@ -121,24 +139,27 @@ def make(rung: Rung, root: Path) -> Made:
         grid=Grid(batches=(1, 3), source_lengths=(1, 9), steps=2),
     )
     with pytest.MonkeyPatch.context() as patch:
-        if rung != TRACED_WITH_TWO_SIZES:
-            patch.setattr(build_module, "trace", _trace_once)
+        if traced_once:
+            for module in (build_module, transformer_profiles):
+                patch.setattr(module, "trace", _trace_once)
         bundle = build(run, settings, quiet)
-    folder = root / "models" / rung.name / "1"
+    folder = root / "models" / name / "1"
     write_bundle(folder, bundle)
-    return Made(rung, folder, bundle, run)
+    return run, bundle, folder
 
 
-def _trace_once(module: nn.Module, samples: Sequence[tuple[Tensor, ...]], ports: GraphPorts) -> ModelProto:
-    return trace(module, samples[:1], ports)
+def _trace_once(
+    module: nn.Module, samples: Sequence[tuple[Tensor, ...]], ports: GraphPorts, *, domains: AbstractSet[str] = PLAIN
+) -> ModelProto:
+    return trace(module, samples[:1], ports, domains=domains)
 
 
-def serve(models: Path, rungs: Sequence[Rung], *, profile: str) -> dict[Rung, Replies]:
-    """Ask a real server, in this process, about TEXT for every rung."""
+def serve(models: Path, names: Sequence[str], *, profile: str) -> dict[str, Replies]:
+    """Ask a real server, in this process, about TEXT for every model of these names."""
 
-    async def run() -> dict[Rung, Replies]:
+    async def run() -> dict[str, Replies]:
         async with serving(models=(models,), profile=profile) as served:
-            return {rung: await _ask(served, rung.name) for rung in rungs}
+            return {name: await _ask(served, name) for name in names}
 
     return asyncio.run(run())
 

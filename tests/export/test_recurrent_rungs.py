@@ -47,15 +47,18 @@ def made(root: Path) -> dict[Rung, Made]:
 @pytest.fixture(scope="module")
 def replies(made: dict[Rung, Made], root: Path) -> dict[Rung, Replies]:
     """What a server that holds every bundle says, in int8."""
-    assert made
-    return serve(root / "models", RUNGS, profile="cpu")
+    return _serve(made, root, profile="cpu")
 
 
 @pytest.fixture(scope="module")
 def exact_replies(made: dict[Rung, Made], root: Path) -> dict[Rung, Replies]:
     """What it says with the weights that were trained."""
-    assert made
-    return serve(root / "models", RUNGS, profile="portable")
+    return _serve(made, root, profile="portable")
+
+
+def _serve(made: dict[Rung, Made], root: Path, *, profile: str) -> dict[Rung, Replies]:
+    said = serve(root / "models", [rung.name for rung in made], profile=profile)
+    return {rung: said[rung.name] for rung in made}
 
 
 @every_rung

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from regard.v1 import bundle_pb2 as regard_dot_v1_dot_bundle__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15regard/v1/model.proto\x12\tregard.v1\x1a\x16regard/v1/bundle.proto\"\x13\n\x11ListModelsRequest\"_\n\x12ListModelsResponse\x12 \n\x06models\x18\x01 \x03(\x0b\x32\x10.regard.v1.Model\x12\'\n\x06limits\x18\x02 \x01(\x0b\x32\x17.regard.v1.ServerLimits\"0\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"V\n\x10GetModelResponse\x12\x1f\n\x05model\x18\x01 \x01(\x0b\x32\x10.regard.v1.Model\x12!\n\x06\x62undle\x18\x02 \x01(\x0b\x32\x11.regard.v1.Bundle\"\xc3\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x1d\n\x04task\x18\x04 \x01(\x0e\x32\x0f.regard.v1.Task\x12\x18\n\x10source_languages\x18\x05 \x03(\t\x12\x18\n\x10target_languages\x18\x06 \x03(\t\x12\x0f\n\x07profile\x18\x07 \x01(\t\x12\x12\n\nis_default\x18\x08 \x01(\x08\x12\x13\n\x0b\x64\x65scription\x18\t \x01(\t\"k\n\x0cServerLimits\x12\x11\n\tmax_texts\x18\x01 \x01(\x05\x12\x16\n\x0emax_text_bytes\x18\x02 \x01(\x05\x12\x15\n\rmax_beam_size\x18\x03 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x04 \x01(\x05\x32\x9e\x01\n\x0cModelService\x12I\n\nListModels\x12\x1c.regard.v1.ListModelsRequest\x1a\x1d.regard.v1.ListModelsResponse\x12\x43\n\x08GetModel\x12\x1a.regard.v1.GetModelRequest\x1a\x1b.regard.v1.GetModelResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15regard/v1/model.proto\x12\tregard.v1\x1a\x16regard/v1/bundle.proto\"\x13\n\x11ListModelsRequest\"_\n\x12ListModelsResponse\x12 \n\x06models\x18\x01 \x03(\x0b\x32\x10.regard.v1.Model\x12\'\n\x06limits\x18\x02 \x01(\x0b\x32\x17.regard.v1.ServerLimits\"0\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"V\n\x10GetModelResponse\x12\x1f\n\x05model\x18\x01 \x01(\x0b\x32\x10.regard.v1.Model\x12!\n\x06\x62undle\x18\x02 \x01(\x0b\x32\x11.regard.v1.Bundle\"\xe9\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x1d\n\x04task\x18\x04 \x01(\x0e\x32\x0f.regard.v1.Task\x12\x18\n\x10source_languages\x18\x05 \x03(\t\x12\x18\n\x10target_languages\x18\x06 \x03(\t\x12\x0f\n\x07profile\x18\x07 \x01(\t\x12\x12\n\nis_default\x18\x08 \x01(\x08\x12\x13\n\x0b\x64\x65scription\x18\t \x01(\t\x12$\n\x05image\x18\n \x01(\x0b\x32\x15.regard.v1.ImageInput\"\xb2\x01\n\x0cServerLimits\x12\x11\n\tmax_texts\x18\x01 \x01(\x05\x12\x16\n\x0emax_text_bytes\x18\x02 \x01(\x05\x12\x15\n\rmax_beam_size\x18\x03 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x04 \x01(\x05\x12\x12\n\nmax_images\x18\x05 \x01(\x05\x12\x17\n\x0fmax_image_bytes\x18\x06 \x01(\x05\x12\x18\n\x10max_image_pixels\x18\x07 \x01(\x05\x32\x9e\x01\n\x0cModelService\x12I\n\nListModels\x12\x1c.regard.v1.ListModelsRequest\x1a\x1d.regard.v1.ListModelsResponse\x12\x43\n\x08GetModel\x12\x1a.regard.v1.GetModelRequest\x1a\x1b.regard.v1.GetModelResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,9 +41,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMODELRESPONSE']._serialized_start=228
   _globals['_GETMODELRESPONSE']._serialized_end=314
   _globals['_MODEL']._serialized_start=317
-  _globals['_MODEL']._serialized_end=512
-  _globals['_SERVERLIMITS']._serialized_start=514
-  _globals['_SERVERLIMITS']._serialized_end=621
-  _globals['_MODELSERVICE']._serialized_start=624
-  _globals['_MODELSERVICE']._serialized_end=782
+  _globals['_MODEL']._serialized_end=550
+  _globals['_SERVERLIMITS']._serialized_start=553
+  _globals['_SERVERLIMITS']._serialized_end=731
+  _globals['_MODELSERVICE']._serialized_start=734
+  _globals['_MODELSERVICE']._serialized_end=892
 # @@protoc_insertion_point(module_scope)

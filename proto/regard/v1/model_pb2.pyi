@@ -65,7 +65,7 @@ class GetModelRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Empty means the default of the server."""
+    """Empty means the default of the server, a translator if there is one."""
     version: _builtins.str
     """Empty means the newest."""
     def __init__(
@@ -119,6 +119,7 @@ class Model(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     IS_DEFAULT_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
+    IMAGE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     version: _builtins.str
     digest: _builtins.str
@@ -127,7 +128,7 @@ class Model(_message.Message):
     profile: _builtins.str
     """The graphs that run: portable, cpu, cuda."""
     is_default: _builtins.bool
-    """Whether requests that name no model get this one."""
+    """Whether requests that name no model, and are for its task, get this one."""
     description: _builtins.str
     """One line for a list."""
     @_builtins.property
@@ -136,6 +137,10 @@ class Model(_message.Message):
 
     @_builtins.property
     def target_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def image(self) -> _bundle_pb2.ImageInput:
+        """Of a model that captions pictures: what it reads, and the cells of its maps."""
+
     def __init__(
         self,
         *,
@@ -148,10 +153,11 @@ class Model(_message.Message):
         profile: _builtins.str = ...,
         is_default: _builtins.bool = ...,
         description: _builtins.str = ...,
+        image: _bundle_pb2.ImageInput | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["image", b"image"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "digest", b"digest", "is_default", b"is_default", "name", b"name", "profile", b"profile", "source_languages", b"source_languages", "target_languages", b"target_languages", "task", b"task", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "digest", b"digest", "image", b"image", "is_default", b"is_default", "name", b"name", "profile", b"profile", "source_languages", b"source_languages", "target_languages", b"target_languages", "task", b"task", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,10 +173,17 @@ class ServerLimits(_message.Message):
     MAX_TEXT_BYTES_FIELD_NUMBER: _builtins.int
     MAX_BEAM_SIZE_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_IMAGES_FIELD_NUMBER: _builtins.int
+    MAX_IMAGE_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_IMAGE_PIXELS_FIELD_NUMBER: _builtins.int
     max_texts: _builtins.int
     max_text_bytes: _builtins.int
     max_beam_size: _builtins.int
     max_message_bytes: _builtins.int
+    max_images: _builtins.int
+    """Pictures in a request, bytes of the file of one, and pixels that one may have."""
+    max_image_bytes: _builtins.int
+    max_image_pixels: _builtins.int
     def __init__(
         self,
         *,
@@ -178,10 +191,13 @@ class ServerLimits(_message.Message):
         max_text_bytes: _builtins.int = ...,
         max_beam_size: _builtins.int = ...,
         max_message_bytes: _builtins.int = ...,
+        max_images: _builtins.int = ...,
+        max_image_bytes: _builtins.int = ...,
+        max_image_pixels: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_beam_size", b"max_beam_size", "max_message_bytes", b"max_message_bytes", "max_text_bytes", b"max_text_bytes", "max_texts", b"max_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_beam_size", b"max_beam_size", "max_image_bytes", b"max_image_bytes", "max_image_pixels", b"max_image_pixels", "max_images", b"max_images", "max_message_bytes", b"max_message_bytes", "max_text_bytes", b"max_text_bytes", "max_texts", b"max_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
