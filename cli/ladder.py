@@ -141,12 +141,17 @@ def _make_missing(args: argparse.Namespace, data: Path) -> list[str]:
     missing = missing_from(args.runs)
     if args.train and missing:
         from training.fit import Hardware
-        from training.recipes import RECIPES
+        from training.recipes import TRANSLATION_RECIPES
         from training.translation import train
 
         for recipe in missing:
             complain(f"training {recipe}, {missing.index(recipe) + 1} of {len(missing)}")
-            train(RECIPES[recipe](), data=data, out=args.runs / recipe, hardware=Hardware(threads=args.threads))
+            train(
+                TRANSLATION_RECIPES[recipe](),
+                data=data,
+                out=args.runs / recipe,
+                hardware=Hardware(threads=args.threads),
+            )
         missing = missing_from(args.runs)
     lacking = [recipe for recipe in missing if rung_of(recipe).required]
     if args.partial and len(missing) < len(_recipes()):

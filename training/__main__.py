@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     recipes = "\n".join(f"  {name:14}{(recipe.__doc__ or '').splitlines()[0]}" for name, recipe in RECIPES.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
-        "Train a model by a named recipe, then translate the test split with the best checkpoint.\n"
+        "Train a model by a named recipe, then score the best checkpoint on the test split.\n"
         "Run it again with the same --out to go on after a stop; at most one epoch is lost."
     )
     parser.epilog = (
@@ -31,6 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help="one of the names below")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data sets (default: $REGARD_DATA)")
     parser.add_argument("--out", type=Path, metavar="DIR", required=True, help="folder of the run, made if need be")
+    parser.add_argument(
+        "--start-from",
+        type=Path,
+        metavar="RUN",
+        help="begin with the weights and the vocabulary of this finished run, its best/ if it has one",
+    )
+    parser.add_argument(
+        "--cache", type=Path, metavar="DIR", help="of caption recipes: folder of feature maps (default: OUT/features)"
+    )
     parser.add_argument("--epochs", type=int, help="instead of the recipe's; the learning rate falls over all of them")
     parser.add_argument("--seed", type=int, help="instead of the recipe's")
     parser.add_argument("--accelerator", default="auto", help="auto, cpu, cuda, ... (default: %(default)s)")
@@ -47,9 +56,10 @@ def run(args: argparse.Namespace) -> int:
     # Here and not above: they load torch, which takes seconds that --help need not.
     from torch.distributed import get_rank, is_initialized
 
+    from training import captioning, translation
     from training.fit import Hardware
+    from training.recipe import CaptionRecipe
     from training.search import SearchConfig
-    from training.translation import evaluate, train
 
     # What Lightning says of itself and of devices that are not there.
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
@@ -64,12 +74,28 @@ def run(args: argparse.Namespace) -> int:
         if recipe.needs_data and data == Path():
             raise ValueError(f"{recipe.name} needs data: give their folder by --data or REGARD_DATA.")
         if not args.evaluate_only:
-            train(recipe, data=data, out=args.out, hardware=hardware)
+            if isinstance(recipe, CaptionRecipe):
+                captioning.train(
+                    recipe,
+                    data=data,
+                    out=args.out,
+                    hardware=hardware,
+                    start_from=args.start_from,
+                    cache=args.cache,
+                )
+            else:
+                translation.train(recipe, data=data, out=args.out, hardware=hardware, start_from=args.start_from)
         # Each device has a process of its own; one of them reports.
         if is_initialized() and get_rank() != 0:
             return 0
-        for figure in evaluate(recipe, data=data, folder=args.out / "best", config=search):
-            sys.stdout.write(f"{figure.metric:6}{figure.value:7.2f}  {figure.test_set}; {figure.search}\n")
+        if isinstance(recipe, CaptionRecipe):
+            figures = captioning.evaluate(
+                recipe, data=data, out=args.out, folder=args.out / "best", config=search, cache=args.cache
+            )
+        else:
+            figures = translation.evaluate(recipe, data=data, folder=args.out / "best", config=search)
+        for figure in figures:
+            sys.stdout.write(f"{figure.metric:10}{figure.value:7.2f}  {figure.test_set}; {figure.search}\n")
     except (FileNotFoundError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -15,6 +15,7 @@ from training.model import SequenceModel
 from training.vocabulary import BEGIN, Vocabulary
 
 Links = frozenset[tuple[int, int]]
+Heads = tuple[tuple[int, int], ...]  # (layer, head) of each; none stands for all there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +72,62 @@ def alignment_error_rate(found: Sequence[Links], gold: Sequence[AlignedPair]) ->
     return 1.0 - (sure + possible) / (sum(map(len, found)) + sum(len(pair.sure) for pair in gold))
 
 
-@torch.inference_mode()
 def align(model: SequenceModel[Any, Any], vocabulary: Vocabulary, pair: AlignedPair, *, language: str = "") -> Links:
     """Link every target word to the source word that the model looks at most, layers and heads averaged.
 
     language is that of the target, where the model knows several.
+    """
+    (links,) = align_by(model, vocabulary, pair, [()], language=language)
+    return links
+
+
+@torch.inference_mode()
+def align_by(
+    model: SequenceModel[Any, Any],
+    vocabulary: Vocabulary,
+    pair: AlignedPair,
+    choices: Sequence[Heads],
+    *,
+    language: str = "",
+    lag: int = 0,
+) -> list[Links]:
+    """Return for each choice of heads, averaged, the links of every target word to what they look at most.
+
+    A model without attention links nothing.
+    With a lag of 1 it is where they look in the step after the one that predicts a piece, which is fed it.
 
     The model is led through the given translation. Attention is summed over a word's source pieces and averaged over
     its target pieces.
     """
-    source, source_words = _pieces(vocabulary, pair.source)
-    target, target_words = _pieces(vocabulary, pair.target)
+    source, source_words = word_pieces(vocabulary, pair.source)
+    target, target_words = word_pieces(vocabulary, pair.target)
     source[-1] = vocabulary.end(language)
     target_in = torch.tensor([[BEGIN, *target[:-1]]])
     _, attention = model.forward(torch.tensor([source]), torch.tensor([len(source)]), target_in)
-    words = merge(attention[0].mean(dim=(1, 2)), source_words, target_words)
-    return frozenset((int(place), word) for word, place in enumerate(words.argmax(dim=1)))
+    if not attention.shape[2]:
+        return [frozenset() for _ in choices]
+    return [
+        frozenset(
+            (int(place), word)
+            for word, place in enumerate(
+                merge(_earlier(average(attention, heads)[0], lag), source_words, target_words).argmax(dim=1),
+            )
+        )
+        for heads in choices
+    ]
+
+
+def _earlier(looks: Tensor, lag: int) -> Tensor:
+    """Return looks [target, source] that many places earlier; the last, ends that belong to no word, look nowhere."""
+    return torch.cat((looks[lag:], torch.zeros_like(looks[:lag])))
+
+
+def average(attention: Tensor, heads: Heads) -> Tensor:
+    """Return the mean [batch, target, source] of heads of attention [batch, target, layer, head, source]."""
+    if not heads:
+        return attention.mean(dim=(2, 3))
+    layers, numbers = zip(*heads, strict=True)
+    return attention[:, :, list(layers), list(numbers)].mean(dim=2)
 
 
 def merge(attention: Tensor, source_words: Sequence[int | None], target_words: Sequence[int | None]) -> Tensor:
@@ -106,7 +147,7 @@ def _count(words: Sequence[int | None]) -> int:
     return max((word + 1 for word in words if word is not None), default=0)
 
 
-def _pieces(vocabulary: Vocabulary, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
+def word_pieces(vocabulary: Vocabulary, words: Sequence[str]) -> tuple[list[int], list[int | None]]:
     """Return the ids of words joined by spaces and the word of each; </s> belongs to none."""
     ids, spans = vocabulary.encode_with_spans(" ".join(words))
     word_at: list[int] = []

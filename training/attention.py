@@ -38,17 +38,28 @@ class AdditiveAttention(nn.Module):
         """Turn memory [batch, source, memory_dim] into keys [batch, source, dim]."""
         return self.key(memory)
 
-    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Look at values through keys.
 
         query [batch, query_dim], keys [batch, source, dim], values [batch, source, memory_dim], mask bool
-        [batch, source], True where the position is real -> context [batch, memory_dim], weights [batch, source].
+        [batch, source], True where the position is real, None where all are -> context [batch, memory_dim], weights
+        [batch, source].
         Weights sum to 1 over real positions and are exactly 0 elsewhere; a row with no real position gets only zeros.
         """
         energy = self.energy(torch.tanh(keys + self.query(query).unsqueeze(1))).squeeze(2)
         weights = masked_softmax(energy, mask)
         context = torch.matmul(weights.unsqueeze(1), values).squeeze(1)
         return context, weights
+
+    def ask_many(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Look at the same values with many queries, which costs less than copies of the values.
+
+        queries [batch, query, query_dim], keys [batch, source, dim], values [batch, source, memory_dim] -> contexts
+        [batch, query, memory_dim], weights [batch, query, source].
+        """
+        energy = self.energy(torch.tanh(keys.unsqueeze(1) + self.query(queries).unsqueeze(2))).squeeze(3)
+        weights = masked_softmax(energy, None)
+        return torch.matmul(weights, values), weights
 
 
 def scaled_dot_product(

@@ -3,6 +3,7 @@
 It does not know how a model was trained, nor what will become of it.
 """
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -13,16 +14,23 @@ from typing import Any, TypeAlias, cast
 import safetensors.torch
 from safetensors import SafetensorError
 
+from training.captioner import Captioner, CaptionerConfig
 from training.rnn import Rnn, RnnConfig
 from training.transformer import Transformer, TransformerConfig
 from training.vocabulary import Vocabulary
 
 FORMAT = 1
-KINDS = {"rnn": (RnnConfig, Rnn), "transformer": (TransformerConfig, Transformer)}
-_KEYS = {"format", "recipe", "model", "vocabulary", "metrics", "provenance"}
+KINDS = {
+    "rnn": (RnnConfig, Rnn),
+    "transformer": (TransformerConfig, Transformer),
+    "captioner": (CaptionerConfig, Captioner),
+}
+# What came later, and so is not in all checkpoints.
+_LATER = {"alignment_heads", "alignment_lag"}
+_KEYS = {"format", "recipe", "model", "vocabulary", "metrics", "provenance", *_LATER}
 
 
-TrainedModel: TypeAlias = Rnn | Transformer
+TrainedModel: TypeAlias = Rnn | Transformer | Captioner
 
 
 class CheckpointError(ValueError):
@@ -38,6 +46,8 @@ class Checkpoint:
     vocabulary: Vocabulary
     metrics: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    alignment_heads: tuple[tuple[int, int], ...] = ()  # (layer, head) of attention that was trained to align, if any
+    alignment_lag: int = 0  # steps from the one that predicts a token to the one whose attention aligns it
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -50,6 +60,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         "vocabulary": {"size": checkpoint.vocabulary.size, "sha256": checkpoint.vocabulary.digest},
         "metrics": checkpoint.metrics,
         "provenance": checkpoint.provenance,
+        "alignment_heads": checkpoint.alignment_heads,
+        "alignment_lag": checkpoint.alignment_lag,
     }
     # Each tensor once: the output layer's weight is the embedding's.
     weights = {name: parameter.detach().contiguous() for name, parameter in checkpoint.model.named_parameters()}
@@ -71,6 +83,31 @@ def point(link: Path, folder: Path) -> None:
     partial.replace(link)
 
 
+def find(run: Path) -> Path:
+    """Return the checkpoint of a run: its best, else its latest, or the folder itself if it is one.
+
+    Raises FileNotFoundError where there is none.
+    """
+    for folder in (run, run / "best", run / "latest"):
+        if (folder / "config.json").is_file():
+            return folder
+    raise FileNotFoundError(f"{run} holds no checkpoint: neither config.json nor best/ nor latest/ is there.")
+
+
+def weights_digest(folder: Path) -> str:
+    """Return the SHA-256 of a checkpoint's weights, in hexadecimal."""
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+def attention_axes(model: TrainedModel) -> tuple[int, int]:
+    """Return how many layers and heads of attention the decoder has; none where it looks at nothing."""
+    if isinstance(model, Transformer):
+        return model.config.decoder_layers, model.config.heads
+    if isinstance(model, Captioner):
+        return model.attention_axes
+    return (1, 1) if model.config.context == "attention" else (0, 0)
+
+
 def load(folder: Path) -> Checkpoint:
     """Read a checkpoint for evaluation.
 
@@ -82,7 +119,7 @@ def load(folder: Path) -> Checkpoint:
         settings = dict(config["model"])
     except (ValueError, TypeError, KeyError) as error:
         raise CheckpointError(f"config.json of {folder} is not a checkpoint's.") from error
-    _same_keys(folder, "config.json", set(config), _KEYS)
+    _same_keys(folder, "config.json", {*config, *_LATER}, _KEYS)
     if config["format"] != FORMAT:
         raise CheckpointError(f"{folder} has format {config['format']}, but this version reads format {FORMAT}.")
     kind = settings.pop("kind", None)
@@ -113,13 +150,36 @@ def load(folder: Path) -> Checkpoint:
                 f"{tuple(parameter.shape)}."
             )
         parameter.data.copy_(weights[name])
+    heads = _alignment_heads(folder, config.get("alignment_heads", []), *attention_axes(model))
     return Checkpoint(
         recipe=config["recipe"],
         model=model.eval(),
         vocabulary=vocabulary,
         metrics=config["metrics"],
         provenance=config["provenance"],
+        alignment_heads=heads,
+        alignment_lag=_alignment_lag(folder, config.get("alignment_lag", 0)),
     )
+
+
+def _alignment_heads(folder: Path, found: Any, layers: int, heads: int) -> tuple[tuple[int, int], ...]:
+    try:
+        named = tuple((int(layer), int(head)) for layer, head in found)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"alignment_heads of {folder} are not pairs of a layer and a head.") from error
+    for layer, head in named:
+        if not (0 <= layer < layers and 0 <= head < heads):
+            raise CheckpointError(
+                f"{folder} says that layer {layer}, head {head} aligns, but the model has {layers} layers and {heads} "
+                "heads of attention."
+            )
+    return named
+
+
+def _alignment_lag(folder: Path, found: Any) -> int:
+    if found not in (0, 1):
+        raise CheckpointError(f"alignment_lag of {folder} is {found!r}, but it is 0 or 1.")
+    return int(found)
 
 
 def _same_keys(folder: Path, what: str, found: set[str], expected: set[str]) -> None:

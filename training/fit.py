@@ -16,12 +16,13 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, EMAWeightAveraging, ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
+from training.guidance import Guide
 from training.loss import smoothed_cross_entropy
 from training.model import SequenceModel
 from training.progress import Pace, draw_curves
-from training.translation_data import Batch, Batches
+from training.translation_data import Batch
 from training.vocabulary import PAD
 
 
@@ -68,17 +69,19 @@ class Hardware:
 class Data(Protocol):
     """Batches for training, anew for every epoch, and for validation."""
 
-    def train(self, epoch: int) -> Batches:
+    def train(self, epoch: int) -> Dataset[Batch]:
         """Return the batches of an epoch, counted from 0."""
         ...
 
-    def valid(self) -> Batches:
+    def valid(self) -> Dataset[Batch]:
         """Return the validation batches."""
         ...
 
 
 # Given the model, returns figures by name.
 Measure: TypeAlias = Callable[[nn.Module], Mapping[str, float]]
+# Given attention [row, target, layer, head, source] and its batch, returns what is added to the loss.
+Penalty: TypeAlias = Callable[[Tensor, Batch], Tensor]
 # Given the model, the number of epochs done, all figures, and whether these weights are the best so far.
 Keep: TypeAlias = Callable[[nn.Module, int, Mapping[str, float], bool], None]
 
@@ -86,22 +89,40 @@ Keep: TypeAlias = Callable[[nn.Module, int, Mapping[str, float], bool], None]
 class Fitting(pl.LightningModule):
     """Holds the model and says what one update is."""
 
-    def __init__(self, model: nn.Module, config: FitConfig) -> None:
+    def __init__(
+        self, model: nn.Module, config: FitConfig, guide: Guide | None = None, penalty: Penalty | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self.config = config
+        self.guide = guide
+        self.penalty = penalty
+        self.measured = ("valid_loss",) if guide is None else ("valid_loss", "valid_agreement")
         self.updates = 0
         self.tokens_seen = 0
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss = self._loss(batch)
+        loss, attention = self._loss(batch)
+        if self.guide is not None:
+            guided = self.guide.loss(attention, self.guide.links(batch))
+            self.log("guided_loss", guided, on_step=True, on_epoch=False)
+            loss = loss + guided
+        if self.penalty is not None:
+            penalty = self.penalty(attention, batch)
+            self.log("penalty_loss", penalty, on_step=True, on_epoch=False)
+            loss = loss + penalty
         self.tokens_seen += int((batch.target_out != PAD).sum())
         self.log("train_loss", loss, prog_bar=True, on_step=True, on_epoch=False)
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         tokens = int((batch.target_out != PAD).sum())
-        self.log("valid_loss", self._loss(batch), batch_size=tokens, prog_bar=True, sync_dist=True)
+        loss, attention = self._loss(batch)
+        self.log("valid_loss", loss, batch_size=tokens, prog_bar=True, sync_dist=True)
+        if self.guide is not None:
+            right, linked = self.guide.agreement(attention, self.guide.links(batch))
+            share = 100.0 * right / linked.clamp(min=1)
+            self.log("valid_agreement", share, batch_size=int(linked), prog_bar=True, sync_dist=True)
 
     def configure_optimizers(self) -> Any:
         config = self.config
@@ -125,10 +146,10 @@ class Fitting(pl.LightningModule):
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
-    def _loss(self, batch: Batch) -> Tensor:
-        features, _ = self.model(batch.source, batch.source_length, batch.target_in)
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        features, attention = self.model(batch.source, batch.source_length, batch.target_in)
         output = cast(SequenceModel[Any, Any], self.model).output
-        return smoothed_cross_entropy(
+        loss = smoothed_cross_entropy(
             features,
             output.weight,
             output.bias,
@@ -136,6 +157,7 @@ class Fitting(pl.LightningModule):
             batch.target_out != PAD,
             smoothing=self.config.label_smoothing,
         )
+        return loss, attention
 
 
 class _Loaders(pl.LightningDataModule):
@@ -171,11 +193,12 @@ class _Validation(Callback):
             pl_module.print(f"going on after epoch {trainer.current_epoch}")
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        model = cast(Fitting, pl_module).model
+        fitting = cast(Fitting, pl_module)
+        model = fitting.model
         figures = dict(self.measure(model))
         for name, value in figures.items():
             pl_module.log(name, value, prog_bar=True, sync_dist=True)
-        figures["valid_loss"] = float(trainer.callback_metrics["valid_loss"])
+        figures.update({name: float(trainer.callback_metrics[name]) for name in fitting.measured})
         value = figures[self.config.monitor]
         better = self.best is None or (value > self.best if self.config.higher_is_better else value < self.best)
         if better:
@@ -198,12 +221,21 @@ class _Validation(Callback):
 
 
 def fit(
-    model: nn.Module, data: Data, config: FitConfig, *, hardware: Hardware, folder: Path, measure: Measure, keep: Keep
+    model: nn.Module,
+    data: Data,
+    config: FitConfig,
+    *,
+    hardware: Hardware,
+    folder: Path,
+    measure: Measure,
+    keep: Keep,
+    guide: Guide | None = None,
+    penalty: Penalty | None = None,
 ) -> None:
     """Train a SequenceModel in place, going on from what `folder` holds of an earlier, interrupted run.
 
-    After every epoch `measure` and then `keep` are given the model with averaged weights, which it also has at the end.
-    An interruption costs at most the epoch that was going on.
+    A guide adds its loss for the head that it teaches. After every epoch `measure` and then `keep` are given the model
+    with averaged weights, which it also has at the end. An interruption costs at most the epoch that was going on.
     """
     pl.seed_everything(config.seed, verbose=False)
     if hardware.threads is not None:
@@ -245,7 +277,7 @@ def fit(
         # Lightning's own use of torch.
         warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated.*")
         trainer.fit(
-            Fitting(model, config),
+            Fitting(model, config, guide, penalty),
             datamodule=_Loaders(data),
             ckpt_path=str(resume) if resume.is_file() else None,
             weights_only=True,

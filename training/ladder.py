@@ -31,7 +31,8 @@ from training.ladder_pace import epoch_of, read_run, side_by_side, target_tokens
 from training.ladder_report import LengthFigure, Pace, Picture, RungReport
 from training.ladder_rungs import RUNGS, rung_of
 from training.ladder_translations import Translations, digest_of
-from training.recipes import RECIPES, Recipe
+from training.recipe import Recipe
+from training.recipes import TRANSLATION_RECIPES
 from training.search import SearchConfig
 from training.translation_data import Corpus, Pair, References, TranslationData
 
@@ -86,7 +87,9 @@ def climb(runs: Path, recipes: Sequence[str]) -> list[Climbed]:
             raise ValueError(
                 f"{name} and {climbed[0].recipe.name} have different vocabularies, so that they cannot be compared."
             )
-        climbed.append(Climbed(recipe=RECIPES[name](), folder=runs / name, found=found, digest=digest_of(folder)))
+        climbed.append(
+            Climbed(recipe=TRANSLATION_RECIPES[name](), folder=runs / name, found=found, digest=digest_of(folder))
+        )
     return climbed
 
 
@@ -185,7 +188,6 @@ def _measure(
         by_length=_by_length(joined),
         by_parts=tuple(_length_figure(str(parts), found) for parts, found in joined.items()),
         alignment_error=_alignment_error(one.found, trial.gold),
-        curve=_curve(tokens, logged.validation_bleu),
         loss_curve=_curve(tokens, logged.validation_loss),
     )
     return report, counted[_FIRST_TEST]

@@ -59,8 +59,8 @@ def draw_figures(folder: Path, report: LadderReport) -> tuple[Path, ...]:
         "steps": ((10.5, 3.9), _draw_steps),
         "length": ((12.5, 5.2), _draw_lengths),
     }
-    if any(rung.curve for rung in report.rungs):
-        figures["curves"] = ((12.5, 4.6), _draw_curves)
+    if any(rung.loss_curve for rung in report.rungs):
+        figures["curves"] = ((8.0, 4.6), _draw_curves)
     written: list[Path] = []
     for name, (size, draw) in figures.items():
         with rc_context(_STYLE):
@@ -139,25 +139,19 @@ def _draw_lengths(figure: Figure, report: LadderReport) -> None:
 
 
 def _draw_curves(figure: Figure, report: LadderReport) -> None:
-    left, right = figure.subplots(1, 2)
-    _curve(left, "Validation loss", [(rung, rung.loss_curve) for rung in report.rungs])
-    _curve(right, "Validation BLEU, as logged", [(rung, rung.curve) for rung in report.rungs])
-    right.set_ylim(bottom=0)
-
-
-def _curve(axes: Axes, title: str, curves: Sequence[tuple[RungReport, Sequence[tuple[float, float]]]]) -> None:
+    axes = figure.subplots()
     ends: list[Label] = []
-    furthest = max((points[-1][0] / 1e6 for _, points in curves if points), default=0.0)
-    for rung, points in curves:
-        if not points:
-            continue
+    learning = [rung for rung in report.rungs if rung.loss_curve]
+    furthest = max((rung.loss_curve[-1][0] / 1e6 for rung in learning), default=0.0)
+    for rung in learning:
+        points = rung.loss_curve
         colour, mark = _LOOKS[rung.recipe]
         tokens, values = [point[0] / 1e6 for point in points], [point[1] for point in points]
         axes.plot(tokens, values, color=colour, marker=mark, markersize=5)
         if tokens[-1] < furthest:
             axes.plot([tokens[-1], furthest], [values[-1]] * 2, color=colour, linewidth=1, linestyle=":")
         ends.append((values[-1], rung_of(rung.recipe).name, colour))
-    axes.set_title(title)
+    axes.set_title("Validation loss")
     axes.set_xlabel("million target tokens seen")
     axes.set_xlim(left=0)
     _name_lines(axes, furthest, ends)

@@ -27,8 +27,7 @@ class Logged(NamedTuple):
 
     tokens_per_second: float | None  # median; None where it was too short to say
     epochs: int
-    validation_bleu: tuple[float, ...]  # after each epoch
-    validation_loss: tuple[float, ...]
+    validation_loss: tuple[float, ...]  # after each epoch
 
 
 def target_tokens(batches: Sequence[Batch]) -> int:
@@ -70,8 +69,8 @@ def read_run(folder: Path) -> Logged:
     """Return what the log in the folder of a run says; nothing where there is none."""
     log = read_log(folder)
     paces = [value for _, value in log.get("tokens_per_second", [])]
-    measured, losses = (tuple(value for _, value in log.get(name, [])) for name in ("valid_bleu", "valid_loss"))
-    return Logged(statistics.median(paces) if paces else None, len(measured), measured, losses)
+    losses = tuple(value for _, value in log.get("valid_loss", []))
+    return Logged(statistics.median(paces) if paces else None, len(losses), losses)
 
 
 def _update(model: TrainedModel, optimizer: torch.optim.Optimizer, batch: Batch) -> None:

@@ -41,9 +41,7 @@ to write it; `end` is the end of the sentence. They were chosen by eye, so these
 """
 
 _CURVES = """\
-Validation sentences after each epoch, with averaged weights. Loss is cross-entropy with label smoothing. The BLEU of
-these logs is greedy and takes small letters for errors where German writes a capital, so that it lies far below the
-figures above: it compares rungs, nothing else.
+Cross-entropy with label smoothing on the validation sentences after each epoch, with averaged weights.
 """
 
 _LIMITS = """\
@@ -162,7 +160,7 @@ def _of(estimate: Estimate) -> str:
 
 
 def _has_curves(report: LadderReport) -> bool:
-    return any(rung.curve for rung in report.rungs)
+    return any(rung.loss_curve for rung in report.rungs)
 
 
 def _method(report: LadderReport) -> str:
@@ -175,7 +173,8 @@ def _method(report: LadderReport) -> str:
     lines = [
         f"Measured {setting['date']} on {setting['machine']}; {setting['versions']}.",
         f"Test sets: {sizes}, none of them seen in training. Search: {report.search}.",
-        f"Recipes: `training/recipes.py`. Weights of the best validation epoch, by their SHA-256: {weights}.",
+        "Recipes: `training/translation_recipes.py`.",
+        f"Weights of the best validation epoch, by their SHA-256: {weights}.",
         f"Signatures: {', '.join(f'`{signature}`' for signature in signatures)}.",
         "To make a rung again: `regard train RECIPE --data DIR --out runs/RECIPE`; all that are missing: `--train`.",
     ]

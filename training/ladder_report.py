@@ -54,7 +54,6 @@ class RungReport:
     by_length: tuple[LengthFigure, ...]
     by_parts: tuple[LengthFigure, ...]
     alignment_error: float | None  # percent; None without attention
-    curve: tuple[tuple[float, float], ...]  # target tokens seen, validation BLEU
     loss_curve: tuple[tuple[float, float], ...]  # target tokens seen, validation loss
 
 
@@ -105,7 +104,7 @@ def read_report(path: Path) -> LadderReport:
 
 def _rung(found: dict[str, Any]) -> RungReport:
     changed = _changed(found, figures=lambda each: Figure(**each), by_length=_length, by_parts=_length)
-    changed = _changed(changed, curve=tuple[float, float], loss_curve=tuple[float, float])
+    changed = _changed(changed, loss_curve=tuple[float, float])
     changed["pace"] = Pace(**found["pace"])
     changed["bleu"] = {name: Estimate(*numbers) for name, numbers in found["bleu"].items()}
     changed["gain"] = None if found["gain"] is None else Estimate(*found["gain"])

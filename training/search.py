@@ -23,12 +23,15 @@ class SearchConfig:
     beam_size: int = 1
     length_penalty: float = 1.0
     max_length: int | None = None  # None: 2 * source tokens + 10, </s> counted, but 256 at most
+    no_repeat_ngram: int = 0  # so many tokens in a row are not generated twice; 0: all may be
 
     def __post_init__(self) -> None:
         if self.beam_size < 1:
             raise ValueError(f"beam_size is {self.beam_size}, but a beam holds at least 1 hypothesis.")
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length is {self.max_length}, but a target has at least 1 token.")
+        if self.no_repeat_ngram < 0:
+            raise ValueError(f"no_repeat_ngram is {self.no_repeat_ngram}, but it is at least 0.")
 
     def limit(self, source_length: int) -> int:
         """Return how many tokens a target may have, </s> counted."""
@@ -73,7 +76,8 @@ def search(
     that enough stay alive even if all hypotheses could end. One that ends is finished if it is among the best
     beam_size; the best beam_size that do not end stay alive. A source is done when beam_size hypotheses are finished,
     when none is alive, or at its length limit, where live ones fill the places left, best first. <pad>, <unk> and <s>
-    are never generated. source_length int64 [batch].
+    are never generated, nor is a token that would make a run of no_repeat_ngram tokens come again; </s> always may be.
+    source_length int64 [batch].
     """
     beams = config.beam_size
     device = source.device
@@ -96,6 +100,7 @@ def search(
         if paths is None:
             nothing = scores.new_empty((len(rows), 0))
             paths = _Paths(nothing.long(), nothing, attention.new_empty((len(rows), 0, *attention.shape[1:])))
+        _forbid_repeats(scores, paths.tokens, config.no_repeat_ngram)
         paths = paths._replace(attention=torch.cat((paths.attention, attention.unsqueeze(1)), dim=1))
         candidates = _best(scores, total)
         kept: list[tuple[int, int]] = []  # places among the candidates, beam_size for each source that goes on
@@ -150,6 +155,16 @@ def _best(scores: Tensor, total: Tensor) -> _Candidates:
     row = torch.arange(sources, device=scores.device).unsqueeze(1) * beams + index // vocabulary
     token = index % vocabulary
     return _Candidates(row, token, scores[row, token], best)
+
+
+def _forbid_repeats(scores: Tensor, said: Tensor, size: int) -> None:
+    """Make -inf what would say a run of so many tokens again; scores [row, vocabulary], said int64 [row, target]."""
+    length = said.shape[1]
+    if not size or length < size:
+        return
+    runs = said.unfold(1, size, 1)
+    row, start = (runs[:, :, :-1] == said[:, None, length - size + 1 :]).all(dim=2).nonzero(as_tuple=True)
+    scores[row, runs[row, start, -1]] = -torch.inf
 
 
 def _divide(candidates: _Candidates, place: int, beams: int) -> tuple[list[int], list[int]]:

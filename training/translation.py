@@ -13,26 +13,40 @@ import lightning.pytorch as pl
 import torch
 
 from training import checkpoint
-from training.alignment import align, alignment_error_rate, read_alignments
+from training.alignment import Heads, Links, align_by, alignment_error_rate, read_alignments
+from training.checkpoint import TrainedModel
 from training.evaluate import Figure, score, score_as_published, translate
 from training.fit import Hardware, fit
-from training.recipes import Recipe
+from training.guidance import Guide, learn_guide
+from training.recipe import GoldAlignments, Recipe
 from training.search import SearchConfig
+from training.start import find_start, take_weights
 from training.translation_data import Corpus, Pair, References, TranslationData, describe, group_references
 from training.vocabulary import Vocabulary
 
 
-def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware) -> None:
+def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware, start_from: Path | None = None) -> None:
     """Train by a recipe with the data in one folder and the results in another.
 
-    `out` then holds latest/ and best/, which lead to epoch-NN/, curves.svg, log/, and resume/ for going on: the same
-    call goes on where an interrupted one was. Raises FileNotFoundError for missing data, ValueError where `out` holds
-    a run of another recipe.
+    start_from is a run or a checkpoint that weights and vocabulary are taken from. `out` then holds latest/ and best/,
+    which lead to epoch-NN/, curves.svg, log/, and resume/ for going on: the same call goes on where an interrupted one
+    was. Raises FileNotFoundError for missing data or a missing checkpoint, ValueError where `out` holds a run of
+    another recipe or start, and where the weights to start from do not fit.
     """
+    start = find_start(recipe, out=out, run=start_from)
     corpus = recipe.read(data)
-    out.mkdir(parents=True, exist_ok=True)
-    vocabulary, output = _vocabulary(recipe, corpus, out)
+    if start is None:
+        vocabulary, output = _learn_vocabulary(recipe, corpus)
+    else:
+        vocabulary, output = start.checkpoint.vocabulary, start.checkpoint.model.config.output
     pl.seed_everything(recipe.fit.seed, verbose=False)
+    model = recipe.model(vocabulary.size, output)
+    if start is not None and start.origin is not None:
+        take_weights(model, start.checkpoint)
+    batches = TranslationData(corpus, vocabulary, recipe.batches, output=output, seed=recipe.fit.seed)
+    guide = _guide(recipe, model, batches, vocabulary)
+    heads = () if guide is None else ((guide.config.layer, guide.config.head),)
+    out.mkdir(parents=True, exist_ok=True)
     valid = group_references(corpus.valid)
     # Evenly over all lengths and not the first ones: the files are sorted by length.
     measured = valid[:: max(len(valid) // recipe.measured_sources, 1)][: recipe.measured_sources]
@@ -42,6 +56,8 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware) -> None:
         "batches": asdict(recipe.batches),
         "fit": asdict(recipe.fit),
         "versions": {"torch": torch.__version__},
+        **({"guidance": asdict(recipe.guidance)} if recipe.guidance else {}),
+        **({"start": start.origin} if start is not None and start.origin is not None else {}),
     }
 
     def measure(model: Any) -> Mapping[str, float]:
@@ -57,6 +73,8 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware) -> None:
             vocabulary=vocabulary,
             metrics={"epoch": epoch, **metrics},
             provenance=provenance,
+            alignment_heads=heads,
+            alignment_lag=0 if guide is None else guide.config.lag,
         )
         checkpoint.save(folder, found)
         for name in ("latest", *["best"] * best):
@@ -67,13 +85,14 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware) -> None:
                 shutil.rmtree(old)
 
     fit(
-        recipe.model(vocabulary.size, output),
-        TranslationData(corpus, vocabulary, recipe.batches, output=output, seed=recipe.fit.seed),
+        model,
+        batches,
         recipe.fit,
         hardware=hardware,
         folder=out,
         measure=measure,
         keep=keep,
+        guide=guide,
     )
 
 
@@ -89,21 +108,10 @@ def evaluate(recipe: Recipe, *, data: Path, folder: Path, config: SearchConfig) 
         for language in dict.fromkeys(pair.language for pair in pairs):
             chosen = [pair for pair in pairs if pair.language == language]
             figures.extend(_figures(found, recipe, chosen, name + f" into {language}" * bool(language), config))
-    if recipe.alignments is not None:
-        gold = read_alignments(data / recipe.alignments, turned=recipe.alignments_turned)
-        language = recipe.target_languages[0] if len(recipe.target_languages) > 1 else ""
-        links = [align(found.model, found.vocabulary, pair, language=language) for pair in gold]
-        # A model that looks at nothing links nothing.
-        if any(links):
-            figures.append(
-                Figure(
-                    metric="aer",
-                    value=round(100 * alignment_error_rate(links, gold), 4),
-                    test_set=f"{recipe.alignments}, {len(gold)} pairs",
-                    search="led through the reference, each target word linked to the source word most looked at",
-                    signature="Och and Ney 2003, percent",
-                )
-            )
+    # A model that looks at nothing links nothing.
+    if any(checkpoint.attention_axes(found.model)):
+        for gold in recipe.alignments:
+            figures.extend(_alignment_figures(found, gold, data))
     metrics = {**found.metrics, "figures": [asdict(figure) for figure in figures]}
     # Behind the link, which has to stay one.
     checkpoint.save(folder.resolve(), replace(found, metrics=metrics))
@@ -131,13 +139,53 @@ def _figures(
     return figures
 
 
-def _vocabulary(recipe: Recipe, corpus: Corpus, out: Path) -> tuple[Vocabulary, int]:
-    """Return the vocabulary, that of an earlier part of the run if any, and how many entries can be predicted."""
-    if (out / "latest").exists():
-        found = checkpoint.load(out / "latest")
-        if found.recipe != recipe.name:
-            raise ValueError(f"{out} holds a run of {found.recipe}, so {recipe.name} cannot go on there.")
-        return found.vocabulary, found.model.config.output
+def _alignment_figures(found: checkpoint.Checkpoint, gold: GoldAlignments, data: Path) -> list[Figure]:
+    """Return the error rate of the average of all heads and, where some were trained to align, that of these.
+
+    There is none of a model without attention.
+    """
+    pairs = read_alignments(data / gold.file, turned=gold.turned)
+    if not all(checkpoint.attention_axes(found.model)):
+        return []
+
+    def links(heads: Heads, lag: int) -> list[Links]:
+        return [
+            align_by(found.model, found.vocabulary, pair, [heads], language=gold.language, lag=lag)[0] for pair in pairs
+        ]
+
+    kinds: list[tuple[str, str, Heads, int]] = [("aer", "all layers and heads averaged", (), 0)]
+    if found.alignment_heads:
+        named = " and ".join(f"layer {layer}, head {head}" for layer, head in found.alignment_heads)
+        when = ", in the step that is fed the word" * found.alignment_lag
+        kinds.append(("aer_guided", f"{named}, counted from 0{when}", found.alignment_heads, found.alignment_lag))
+    return [
+        Figure(
+            metric=metric,
+            value=round(100 * alignment_error_rate(links(heads, lag), pairs), 4),
+            test_set=f"{gold.file}, {len(pairs)} pairs",
+            search=f"led through the reference, each target word linked to the source word most looked at; {which}",
+            signature="Och and Ney 2003, percent",
+        )
+        for metric, which, heads, lag in kinds
+    ]
+
+
+def _guide(recipe: Recipe, model: TrainedModel, data: TranslationData, vocabulary: Vocabulary) -> Guide | None:
+    """Return what teaches a head to align, if the recipe wants one; ValueError where the model has no such head."""
+    config = recipe.guidance
+    if config is None:
+        return None
+    layers, heads = checkpoint.attention_axes(model)
+    if config.layer >= layers or config.head >= heads:
+        raise ValueError(
+            f"{recipe.name} teaches layer {config.layer}, head {config.head} to align, but the model has {layers} "
+            f"layers and {heads} heads of attention."
+        )
+    return learn_guide(data.examples, config, vocabulary=vocabulary.size)
+
+
+def _learn_vocabulary(recipe: Recipe, corpus: Corpus) -> tuple[Vocabulary, int]:
+    """Return a new vocabulary and how many of its entries can be predicted."""
     several = len(recipe.target_languages) > 1
     return Vocabulary.train(
         # Each sentence once, however many translations it has.

@@ -128,6 +128,11 @@ class TranslationData:
         self._train = self._encode(corpus.train)
         self._valid = self._encode(corpus.valid)
 
+    @property
+    def examples(self) -> Sequence[Example]:
+        """All training pairs as ids, as they are."""
+        return self._train
+
     def train(self, epoch: int) -> Batches:
         """Return the batches of an epoch: the same for the same seed and epoch, in another order for any other."""
         rng = random.Random(f"{self._seed} {epoch}")  # noqa: S311  shuffling, not secrets

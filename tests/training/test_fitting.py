@@ -3,7 +3,7 @@
 # torch types tolist, manual_seed and backward only in part.
 # pyright: reportUnknownMemberType=false
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from torch import nn
 from training import checkpoint
 from training.fit import FitConfig, Hardware, fit
 from training.progress import read_log
-from training.recipes import RECIPES, Recipe
+from training.recipe import GoldAlignments, Recipe
 from training.rnn import Rnn, RnnConfig
 from training.search import SearchConfig
 from training.toy_data import read_toy
+from training.toy_recipes import toy_copy, toy_reverse
 from training.translation import evaluate, train
 from training.translation_data import BatchConfig, Corpus, TranslationData
 from training.vocabulary import Vocabulary
@@ -43,9 +44,9 @@ class KilledError(Exception):
     """Stands for the end of a process."""
 
 
-@pytest.mark.parametrize("name", ["toy_copy", "toy_reverse"])
-def test_a_toy_is_learnt(name: str, tmp_path: Path) -> None:
-    recipe = RECIPES[name]()
+@pytest.mark.parametrize("make", [toy_copy, toy_reverse])
+def test_a_toy_is_learnt(make: Callable[[], Recipe], tmp_path: Path) -> None:
+    recipe = make()
     train(recipe, data=Path(), out=tmp_path, hardware=CPU)
     figures = evaluate(recipe, data=Path(), folder=tmp_path / "best", config=SearchConfig(beam_size=2))
     assert {figure.metric: figure.value for figure in figures}["exact"] > 60
@@ -95,7 +96,7 @@ def test_a_killed_run_goes_on_after_its_last_whole_epoch(tmp_path: Path) -> None
 
 
 def test_going_on_uses_the_vocabulary_that_was_learnt_first(tmp_path: Path) -> None:
-    recipe = small(RECIPES["toy_reverse"](), epochs=1)
+    recipe = small(toy_reverse(), epochs=1)
     train(recipe, data=Path(), out=tmp_path, hardware=CPU)
     first = checkpoint.load(tmp_path / "latest").vocabulary.digest
     train(replace(small(recipe, epochs=2), vocabulary=40), data=Path(), out=tmp_path, hardware=CPU)
@@ -104,14 +105,14 @@ def test_going_on_uses_the_vocabulary_that_was_learnt_first(tmp_path: Path) -> N
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
-    train(small(RECIPES["toy_reverse"](), epochs=1), data=Path(), out=tmp_path, hardware=CPU)
+    train(small(toy_reverse(), epochs=1), data=Path(), out=tmp_path, hardware=CPU)
     with pytest.raises(ValueError, match="holds a run of toy_reverse, so toy_copy cannot go on there"):
-        train(small(RECIPES["toy_copy"](), epochs=1), data=Path(), out=tmp_path, hardware=CPU)
+        train(small(toy_copy(), epochs=1), data=Path(), out=tmp_path, hardware=CPU)
 
 
 def test_gold_alignments_that_a_recipe_names_are_scored(tmp_path: Path) -> None:
     (tmp_path / "gold.tsv").write_text("cat dog\tdog cat\t0-1 1-0\n")
-    recipe = replace(small(RECIPES["toy_reverse"](), epochs=1), alignments="gold.tsv")
+    recipe = replace(small(toy_reverse(), epochs=1), alignments=(GoldAlignments(file="gold.tsv"),))
     train(recipe, data=tmp_path, out=tmp_path / "run", hardware=CPU)
     figures = evaluate(recipe, data=tmp_path, folder=tmp_path / "run" / "best", config=SearchConfig())
     (rate,) = [figure for figure in figures if figure.metric == "aer"]
@@ -119,8 +120,22 @@ def test_gold_alignments_that_a_recipe_names_are_scored(tmp_path: Path) -> None:
     assert 0 <= rate.value <= 100
 
 
+def test_a_model_that_looks_at_nothing_has_no_alignments_to_score(tmp_path: Path) -> None:
+    (tmp_path / "gold.tsv").write_text("cat dog\tdog cat\t0-1 1-0\n")
+
+    def plain(vocabulary: int, output: int) -> Rnn:
+        sizes = RnnConfig(vocabulary=vocabulary, output=output, embedding=8, encoder=8, decoder=8, context="fixed")
+        return Rnn(sizes)
+
+    recipe = replace(small(toy_reverse(), epochs=1), model=plain, alignments=(GoldAlignments(file="gold.tsv"),))
+    train(recipe, data=tmp_path, out=tmp_path / "run", hardware=CPU)
+    figures = evaluate(recipe, data=tmp_path, folder=tmp_path / "run" / "best", config=SearchConfig())
+    assert figures
+    assert "aer" not in {figure.metric for figure in figures}
+
+
 def test_curves_are_drawn_and_old_epochs_removed(tmp_path: Path) -> None:
-    train(small(RECIPES["toy_reverse"](), epochs=4), data=Path(), out=tmp_path, hardware=CPU)
+    train(small(toy_reverse(), epochs=4), data=Path(), out=tmp_path, hardware=CPU)
     assert (tmp_path / "curves.svg").read_text().count("valid_chrf") >= 1
     kept = {(tmp_path / name).resolve() for name in ("latest", "best")}
     assert {path.resolve() for path in tmp_path.glob("epoch-*")} == kept

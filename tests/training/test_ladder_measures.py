@@ -54,8 +54,8 @@ def test_each_rung_is_compared_with_the_one_before(rungs: tuple[RungReport, ...]
 
 def test_curves_come_from_the_log(rungs: tuple[RungReport, ...]) -> None:
     [plain, *_] = rungs
-    assert [value for _, value in plain.curve] == [2.0, 4.0, 6.0]
-    assert plain.curve[-1][0] == EPOCHS * plain.tokens_per_epoch
+    assert [value for _, value in plain.loss_curve] == [4.0, 3.0, 2.0]
+    assert plain.loss_curve[-1][0] == EPOCHS * plain.tokens_per_epoch
     assert plain.pace.logged == 200
 
 

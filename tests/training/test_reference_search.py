@@ -147,6 +147,25 @@ def test_special_tokens_are_never_generated() -> None:
         assert not {0, 1, 2} & set(found.tokens)
 
 
+def test_runs_of_tokens_do_not_come_again_where_that_is_asked_for() -> None:
+    # Left alone it says 4 5 4 5 ... for ever.
+    turns = table({2: [0, 0, 0, 0.1, 0.9, 0], 4: [0, 0, 0, 0.1, 0.2, 0.7], 5: [0, 0, 0, 0.1, 0.7, 0.2]})
+    said = {size: find(turns, SearchConfig(max_length=8, no_repeat_ngram=size))[0].tokens for size in (0, 1, 2, 3)}
+    assert said[0] == (4, 5, 4, 5, 4, 5, 4, 5)
+    assert said[1] == (4, 5, END)
+    assert said[2] == (4, 5, 4, 4, END)
+    assert said[3] == (4, 5, 4, 5, 5, 4, 4, 5)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_no_hypothesis_says_a_run_twice(model: Rnn, beam_size: int) -> None:
+    config = SearchConfig(beam_size=beam_size, max_length=20, no_repeat_ngram=2)
+    for found in search(model, SOURCE, LENGTH, config):
+        for hypothesis in found:
+            pairs = list(itertools.pairwise(hypothesis.tokens))
+            assert len(set(pairs)) == len(pairs)
+
+
 def test_no_hypothesis_is_found_twice_when_few_exist() -> None:
     model = table({2: [0, 0, 0, 0.5, 0.5, 0], 4: [0, 0, 0, 1.0, 0, 0]})
     found = find(model, SearchConfig(beam_size=5, max_length=4))

@@ -5,6 +5,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,20 @@ def test_a_checkpoint_comes_back(saved: Path, vocabulary: Vocabulary) -> None:
     assert not found.model.training
     assert found.vocabulary.digest == vocabulary.digest
     assert (found.recipe, found.metrics, found.provenance) == ("some", {"bleu": 1.5}, {"data": "x"})
+
+
+def test_heads_that_align_come_back(saved: Path) -> None:
+    checkpoint.save(saved, replace(checkpoint.load(saved), alignment_heads=((0, 0),), alignment_lag=1))
+    found = checkpoint.load(saved)
+    assert (found.alignment_heads, found.alignment_lag) == (((0, 0),), 1)
+
+
+def test_a_checkpoint_from_before_heads_were_taught_names_none(saved: Path) -> None:
+    path = saved / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({name: value for name, value in config.items() if "alignment" not in name}))
+    found = checkpoint.load(saved)
+    assert (found.alignment_heads, found.alignment_lag) == ((), 0)
 
 
 def test_saving_again_replaces_the_whole(saved: Path) -> None:
@@ -108,6 +123,10 @@ def test_weights_of_another_shape_are_refused(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"alignment_heads": [[0, 1]]}, "layer 0, head 1 aligns, but the model has 1 layers and 1 heads"),
+        ({"alignment_heads": [[0]]}, "are not pairs of a layer and a head"),
+        ({"alignment_heads": 1}, "are not pairs of a layer and a head"),
+        ({"alignment_lag": 2}, "alignment_lag of .* is 2, but it is 0 or 1"),
         ({"extra": 1}, r"unknown \['extra'\]"),
         ({"format": 2}, "has format 2"),
         ({"model": {"kind": "oracle"}}, "of kind oracle"),

@@ -1,0 +1,175 @@
+"""Names the translation runs that can be repeated: each recipe is a function that returns all settings.
+
+It does not know how a run is carried out. Each imports what it needs when it is called, so that a command can list them
+without loading torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from training.recipe import GoldAlignments, Recipe
+
+if TYPE_CHECKING:
+    from training.checkpoint import TrainedModel
+    from training.rnn import RnnConfig
+
+
+def en_es_rnn() -> Recipe:
+    """English to Spanish on Tatoeba pairs, recurrent with additive attention."""
+    from training.corpora import read_tatoeba
+    from training.fit import FitConfig
+    from training.rnn import Rnn, RnnConfig
+    from training.translation_data import BatchConfig
+
+    return Recipe(
+        name="en_es_rnn",
+        source_language="en",
+        target_languages=("es",),
+        read=lambda data: read_tatoeba(data, "spa"),
+        vocabulary=6000,
+        model=lambda vocabulary, output: Rnn(RnnConfig(vocabulary=vocabulary, output=output, dropout=0.15)),
+        batches=BatchConfig(tokens=1000, join=0.08, upper=0.004, plain=0.02),
+        fit=FitConfig(epochs=9, monitor="valid_chrf", higher_is_better=True),
+        alignments=(GoldAlignments(file="alignments/xlwa-en-es/dev.tsv"),),
+    )
+
+
+def en_xx_transformer() -> Recipe:
+    """English to Spanish, French and German on Tatoeba pairs, a Transformer; an epoch has as many of each."""
+    from training.corpora import read_tatoeba_into
+    from training.fit import FitConfig
+    from training.transformer import Transformer, TransformerConfig
+    from training.translation_data import BatchConfig
+
+    languages = ("es", "fr", "de")
+    return Recipe(
+        name="en_xx_transformer",
+        source_language="en",
+        target_languages=languages,
+        read=lambda data: read_tatoeba_into(data, languages),
+        vocabulary=8000,
+        alphabet=120,
+        model=lambda vocabulary, output: Transformer(TransformerConfig(vocabulary=vocabulary, output=output)),
+        batches=BatchConfig(tokens=1400, join=0.06, upper=0.008, plain=0.02, pairs=20_000),
+        fit=FitConfig(
+            epochs=36, learning_rate=1.5e-3, warm_up=0.03, patience=12, monitor="valid_chrf", higher_is_better=True
+        ),
+        measured_sources=600,
+        alignments=(
+            GoldAlignments(file="alignments/xlwa-en-es/dev.tsv", language="es"),
+            GoldAlignments(file="alignments/hansards-en-fr/test.tsv", language="fr"),
+        ),
+    )
+
+
+def en_xx_aligned() -> Recipe:
+    """English to Spanish, French and German on Tatoeba pairs, a Transformer with one head taught to align.
+
+    It goes on from a run of en_xx_transformer.
+    """
+    from training.fit import FitConfig
+    from training.guidance import GuidanceConfig
+
+    return replace(
+        en_xx_transformer(),
+        name="en_xx_aligned",
+        starts_from="en_xx_transformer",
+        # The step that is fed a token knows what to look for. Before, this head agreed best with the links there.
+        guidance=GuidanceConfig(layer=0, head=0, lag=1),
+        fit=FitConfig(
+            epochs=2,
+            learning_rate=2e-4,
+            warm_up=0.1,
+            average_decay=0.99,  # over fewer updates than 0.999 remembers
+            monitor="valid_agreement",
+            higher_is_better=True,
+            seed=2,  # other batches than the first epochs of the run that it starts from
+        ),
+    )
+
+
+def multi30k_plain() -> Recipe:
+    """Multi30k English to German, recurrent without attention: the first decoder state carries the sentence."""
+    from training.rnn import Rnn
+
+    return _multi30k(
+        "multi30k_plain",
+        lambda vocabulary, output: Rnn(_rung(vocabulary, output, context="none")),
+        epochs=14,
+    )
+
+
+def multi30k_fixed() -> Recipe:
+    """Multi30k English to German, recurrent with one context vector for all steps."""
+    from training.rnn import Rnn
+
+    return _multi30k(
+        "multi30k_fixed",
+        lambda vocabulary, output: Rnn(_rung(vocabulary, output, context="fixed")),
+        epochs=14,
+    )
+
+
+def multi30k_attention() -> Recipe:
+    """Multi30k English to German, recurrent with additive attention."""
+    from training.rnn import Rnn
+
+    return _multi30k(
+        "multi30k_attention",
+        lambda vocabulary, output: Rnn(_rung(vocabulary, output, context="attention")),
+        epochs=14,
+    )
+
+
+def multi30k_transformer() -> Recipe:
+    """Multi30k English to German, the small Transformer of Wu et al. 2021."""
+    from training.transformer import Transformer, TransformerConfig
+
+    def model(vocabulary: int, output: int) -> Transformer:
+        sizes = TransformerConfig(
+            vocabulary=vocabulary,
+            output=output,
+            dim=128,
+            feed_forward=256,
+            encoder_layers=4,
+            decoder_layers=4,
+            dropout=0.3,
+        )
+        return Transformer(sizes)
+
+    return _multi30k("multi30k_transformer", model, epochs=40, learning_rate=4e-3)
+
+
+def _rung(vocabulary: int, output: int, *, context: Literal["none", "fixed", "attention"]) -> RnnConfig:
+    """Return the sizes that all recurrent rungs of the ladder have."""
+    from training.rnn import RnnConfig
+
+    return RnnConfig(
+        vocabulary=vocabulary, output=output, embedding=256, encoder=256, decoder=320, dropout=0.3, context=context
+    )
+
+
+def _multi30k(
+    name: str, model: Callable[[int, int], TrainedModel], *, epochs: int, learning_rate: float = 2e-3
+) -> Recipe:
+    """Return a rung of the ladder: all learn from the same batches, with some sentences joined to long ones."""
+    from training.corpora import read_multi30k
+    from training.fit import FitConfig
+    from training.translation_data import BatchConfig
+
+    return Recipe(
+        name=name,
+        source_language="en",
+        target_languages=("de",),
+        read=read_multi30k,
+        vocabulary=6000,
+        lower=True,
+        model=model,
+        batches=BatchConfig(tokens=1600, join=0.1),
+        fit=FitConfig(epochs=epochs, learning_rate=learning_rate, monitor="valid_bleu", higher_is_better=True),
+        alignments=(GoldAlignments(file="alignments/bicici-de-en/test.tsv", turned=True),),
+        score_as_published=True,
+    )
