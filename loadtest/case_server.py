@@ -15,6 +15,7 @@ import grpc
 from client.channel import channel_options
 from client.health import CHECK_METHOD, WHOLE_SERVER
 from regard.v1.attention_pb2 import AttentionOptions
+from regard.v1.bundle_pb2 import TASK_TRANSLATION
 from regard.v1.decoding_pb2 import FINISH_REASON_END, FINISH_REASON_LENGTH, DecodingOptions
 from regard.v1.model_pb2 import GetModelRequest, ListModelsRequest, ServerLimits
 from regard.v1.model_pb2_grpc import ModelServiceStub
@@ -81,6 +82,8 @@ class CaseServer:
         max_source_tokens: of the default model.
         max_target_tokens: of the default model.
         log: what the server writes; None if it is not ours.
+        process: number of its process; None if it is not ours.
+        translates: whether it has a model for that.
     """
 
     address: str
@@ -90,6 +93,8 @@ class CaseServer:
     max_source_tokens: int
     max_target_tokens: int
     log: Path | None
+    process: int | None = None
+    translates: bool = True
 
     def read(self, name: str) -> str:
         """An input file as text. Raises FileNotFoundError."""
@@ -150,7 +155,7 @@ class CaseServer:
         return Reply("OK", "", response, time.monotonic() - began)
 
 
-def connect(address: str, inputs: Path, log: Path | None) -> CaseServer:
+def connect(address: str, inputs: Path, log: Path | None, process: int | None = None) -> CaseServer:
     """Ask a server for its limits. Raises grpc.RpcError."""
     options = [option for option in channel_options(address) if option[0] != "grpc.service_config"]
     channel = grpc.insecure_channel(address, [*options, ("grpc.enable_retries", 0)])
@@ -165,6 +170,8 @@ def connect(address: str, inputs: Path, log: Path | None) -> CaseServer:
         max_source_tokens=bundle.limits.max_source_tokens,
         max_target_tokens=bundle.limits.max_target_tokens,
         log=log,
+        process=process,
+        translates=any(model.task == TASK_TRANSLATION for model in listed.models),
     )
 
 

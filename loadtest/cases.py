@@ -1,4 +1,4 @@
-"""`regard bench cases`: the ways in which translators are known to fail, tried on a running server.
+"""`regard bench cases`: the ways in which translators and captioners are known to fail, tried on a running server.
 
 It does not know the cases themselves; it tries them one by one, sees that the server goes on, and prints outcomes.
 """
@@ -14,7 +14,7 @@ from shutil import get_terminal_size
 
 import grpc
 
-from loadtest.case_server import CaseServer, Outcome, connect, status_of
+from loadtest.case_server import CaseServer, Outcome, Reply, connect, status_of
 from loadtest.decoding_cases import (
     batch_and_beams,
     batch_and_padding,
@@ -26,8 +26,23 @@ from loadtest.decoding_cases import (
     stops,
     words,
 )
+from loadtest.image_cases import (
+    animations,
+    deep_colours,
+    endless,
+    ink_colours,
+    kinds_of_colours,
+    maps_of_turned_pictures,
+    one_pixel,
+    orientations,
+    proportions,
+    transparency,
+)
+from loadtest.image_refusals import bombs, no_pictures, not_whole, other_formats
+from loadtest.picture_server import Captioner, Seen, plain_picture
 from loadtest.processes import StartError, served, translator
 from loadtest.progress import Progress
+from loadtest.quantised_cases import int8_quality
 from loadtest.tested_cases import run_tests
 from loadtest.text_cases import (
     broken_unicode,
@@ -62,7 +77,20 @@ CASES: dict[str, Try] = {
     "T16": only_bounded("T16", "T16_lower.txt", "T16_title.txt", "T16_upper.txt"),
     "T17": sentences,
     "T19": only_bounded("T19", "T19_mixed_script.txt", "T19_short_fragment_zh.txt"),
+    "I01": ink_colours,
+    "I02": deep_colours,
+    "I03": kinds_of_colours,
+    "I04": transparency,
+    "I06": animations,
+    "I08": orientations,
+    "I10": not_whole,
+    "I11": bombs,
+    "I13": one_pixel,
+    "I14": proportions,
+    "I15": no_pictures,
+    "I16": other_formats,
     "D01": stops,
+    "D02": endless,
     "D05": batch_and_beams,
     "D06": batch_and_padding,
     "D08": beam_sizes,
@@ -71,13 +99,15 @@ CASES: dict[str, Try] = {
     "D12": nothing_known,
     "D14": rows_and_columns,
     "D16": words,
+    "D17": maps_of_turned_pictures,
+    "X07": int8_quality,
     "G01": large_messages,
     "G02": deadlines,
     "G07": health_under_load,
     "L01": load_generator,
 }
 # What no running server can show: toy models, hand-made scores, graphs that are wrong on purpose.
-TESTED = ("D01", "D03", "D08", "D12", "D14", "X01", "X03", "X04", "X05", "X08", "X11", "X12")
+TESTED = ("D01", "D02", "D03", "D08", "D12", "D14", "D17", "X01", "X03", "X04", "X05", "X08", "X11", "X12")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -148,13 +178,20 @@ def try_cases(arguments: Namespace, inputs: Path, cases: Sequence[str], take: Ta
         for number, case in enumerate(cases):
             progress.show(number, case)
             take(CASES[case](server))
-            after = server.translate("Hello.")
+            after = ordinary_call(server)
             if after.code != "OK":
                 take([Outcome(case, "an ordinary call afterwards", "OK", after.short, False)])
                 if after.code == "UNAVAILABLE":
                     break
         progress.show(len(cases))
     progress.close()
+
+
+def ordinary_call(server: CaseServer) -> Reply | Seen:
+    """What must succeed whatever was tried before."""
+    if server.translates:
+        return server.translate("Hello.")
+    return Captioner(server=server, attention=None).see(plain_picture())
 
 
 def _table() -> Take:
@@ -191,7 +228,7 @@ def _server(arguments: Namespace, inputs: Path) -> Generator[CaseServer]:
         yield connect(arguments.address, inputs, None)
         return
     with served(translator(arguments.models, profile=arguments.profile)) as server:
-        yield connect(server.address, inputs, server.log)
+        yield connect(server.address, inputs, server.log, server.process.pid)
 
 
 def _printable(text: str) -> str:

@@ -65,9 +65,13 @@ def merge_words(weights: Weights, target_words: Sequence[Run], source_words: Seq
     Returns:
         [..., target word, source word].
     """
-    by_source = _sum_runs(weights, source_words, axis=-1)
+    return merge_targets(_sum_runs(weights, source_words, axis=-1), target_words)
+
+
+def merge_targets(weights: Weights, target_words: Sequence[Run]) -> Weights:
+    """As `merge_words`, of the target only: [..., target, source] to [..., target word, source]."""
     counts = np.array([word.token_count for word in target_words], dtype=np.float32)
-    return _sum_runs(by_source, target_words, axis=-2) / counts[:, None]
+    return _sum_runs(weights, target_words, axis=-2) / counts[:, None]
 
 
 def _sum_runs(weights: Weights, runs: Sequence[Run], *, axis: int) -> Weights:

@@ -81,16 +81,22 @@ class BeamSearch:
         The lengths of slots that had a row count the new token already. Scores hold neither NaN nor +inf.
         """
         table, beams, slots = self._table, group.beams, group.slots
-        totals = table.total[slots]
+        totals = table.total.take(slots)
         # A dead hypothesis may have no row; -1 reads that of another, which its total of -inf makes void.
-        rows = row_of_slot[slots]
+        rows = row_of_slot.take(slots)
         candidates = self._top.candidates(scores, maxima, rows, totals, 2 * beams)
+        length = table.length.take(slots[:, 0])
+        at_limit = length >= table.limit.take(slots[:, 0])
+        if self._all_go_on(candidates, beams) and not at_limit.any():
+            parent, token, total = (part[:, :beams] for part in candidates)
+            row = rows.take(parent + np.arange(0, rows.size, beams)[:, None])
+            self._note(slots, length[:, None] - 1, parent, token, total, _chosen(scores, row, token))
+            return Growth(slots.reshape(-1), row.reshape(-1), token.reshape(-1), [])
+
         self._revive(group, candidates, totals)
         survivors = divide(candidates, beams=beams, end=self._end)
         member = np.arange(len(slots))[:, None]
-        chosen = np.maximum(scores[rows[member, candidates.parent], candidates.token], FLOOR)
-        length = table.length[slots[:, 0]]
-        at_limit = length >= table.limit[slots[:, 0]]
+        chosen = _chosen(scores, rows[member, candidates.parent], candidates.token)
         over = at_limit | ~survivors.alive[:, 0]
         for place in np.flatnonzero(over | survivors.ended.any(axis=1)).tolist():
             leaves = group.members[place].leaves
@@ -112,14 +118,26 @@ class BeamSearch:
         member, rank = np.nonzero(alive)
         rank = survivors.order[member, rank]
         parent, token = candidates.parent[member, rank], candidates.token[member, rank]
-        step = length[member] - 1
-        self._history.tokens[places, step] = token
-        self._history.log_probabilities[places, step] = chosen[member, rank]
-        self._history.parents[places, step] = parent
-        table.length[places] = step + 1
         table.total[slots] = -np.inf
-        table.total[places] = candidates.total[member, rank]
+        total, chosen = candidates.total[member, rank], chosen[member, rank]
+        self._note(places, length[member] - 1, parent, token, total, chosen)
         return Growth(places, rows[member, parent], token, _members(group.members, over))
+
+    def _all_go_on(self, candidates: Candidates, beams: int) -> bool:
+        """Whether no candidate ends and all exist, so that the best ones of each beam are those that go on."""
+        token, total = candidates.token, candidates.total
+        return bool(token.shape[1] >= beams and total[:, -1].min() > -np.inf and (token != self._end).all())
+
+    def _note(
+        self, slots: Index, step: Ids, parent: Index, token: Ids, total: NDArray[np.float64], chosen: Weights
+    ) -> None:
+        """Write down by which token of which parent each of these slots goes on, and what that was worth."""
+        history, table = self._history, self._table
+        history.tokens[slots, step] = token
+        history.log_probabilities[slots, step] = chosen
+        history.parents[slots, step] = parent
+        table.length[slots] = step + 1
+        table.total[slots] = total
 
     def _revive(self, group: BeamGroup, candidates: Candidates, totals: NDArray[np.float64]) -> None:
         """Let a beam whose rows allow nothing, and which has found nothing yet, go on with an ordinary token."""
@@ -153,6 +171,11 @@ class BeamSearch:
             )
             for rank in ranks[: most - len(leaves)]
         )
+
+
+def _chosen(scores: Weights, rows: Index, tokens: Ids) -> Weights:
+    """Return the log-probabilities of tokens in rows, of which none is below FLOOR."""
+    return np.maximum(scores.reshape(-1).take(rows * scores.shape[1] + tokens), FLOOR)
 
 
 def _members(members: Sequence[Running], which: NDArray[np.bool_]) -> list[Running]:

@@ -43,8 +43,8 @@ class Account:
         limit = self._budget.limit // 2
         if self._held + count > limit:
             raise AnswerTooLarge(
-                f"answering this call takes more than {limit} bytes; send fewer texts, or ask for a smaller n_best or "
-                "less attention"
+                f"answering this call takes more than {limit} bytes; send fewer texts or pictures, or ask for a "
+                "smaller n_best or less attention"
             )
         if self._budget.held + count > self._budget.limit:
             raise TooManyCalls(
@@ -52,6 +52,12 @@ class Account:
             )
         self._held += count
         self._budget.held += count
+
+    def release(self, count: int) -> None:
+        """The call holds so many bytes less; one that was closed holds nothing."""
+        freed = min(count, self._held)
+        self._held -= freed
+        self._budget.held -= freed
 
     def close(self) -> None:
         """The call holds nothing any more."""

@@ -14,13 +14,15 @@ from pathlib import Path
 from google.protobuf import json_format
 
 from regard.v1 import bundle_pb2
-from server.bundle_files import check_files
+from server.bundle_files import check_files, need_file
 from server.errors import BundleError
+from server.image_input import ImageInput, read_image_input
 from server.languages import check_tags, read_target_ends
-from server.parity_record import check_parity
-from server.ports import GraphSpec, PortSpec, check_graphs, read_columns, read_graph, read_predictable
+from server.ports import GraphSpec, PortSpec, read_columns
+from server.profiles import read_profiles
 from server.request import ModelKey
-from server.vocabulary import SPECIAL_TOKENS, check_vocabulary
+from server.tasks import Task, read_task
+from server.vocabulary import check_vocabulary
 
 __all__ = [
     "FORMAT_VERSION",
@@ -53,6 +55,8 @@ class LoadedBundle:
         digest: sha256 of the bytes of bundle.json, hexadecimal. As the manifest holds the digests of all other files,
             equal digests mean equal bundles.
         key: name and version.
+        task: what it is for.
+        image: what a model that reads pictures takes; None for the others.
         profile: which pair of graphs was chosen.
         encode, step: those graphs.
         state_in_place: the step of this profile writes buffers of state, which have an axis `target`, where it reads
@@ -62,16 +66,19 @@ class LoadedBundle:
         target_end_ids: the id that ends a source to be translated into a language, by its BCP-47 tag; empty where
             there is one language, for which it is end_id.
         vocabulary_size: entries of the tokenizer; a source may hold any of them.
-        max_source_tokens: of one segment, end of sentence included.
+        max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
         max_target_tokens: of one segment.
         layers, heads: axes of attention; both 0 for a model without it.
         alignment_heads: (layer, head) pairs whose mean gives alignments; empty without attention.
+        alignment_lag: 0 if they look at what a token translates in the step that predicts it, 1 if in the next.
     """
 
     directory: Path
     manifest: bundle_pb2.Bundle = field(repr=False)
     digest: str
     key: ModelKey
+    task: Task
+    image: ImageInput | None
     profile: str
     encode: GraphSpec
     step: GraphSpec
@@ -88,6 +95,7 @@ class LoadedBundle:
     layers: int
     heads: int
     alignment_heads: tuple[tuple[int, int], ...]
+    alignment_lag: int
 
     @property
     def predictable(self) -> int:
@@ -123,13 +131,15 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
     except (json_format.ParseError, UnicodeDecodeError) as error:
         raise BundleError(f"{MANIFEST} is not a manifest: {error}") from error
     _check_head(manifest)
+    task = read_task(manifest.task)
     check_files(directory, manifest.files, apart_from=MANIFEST)
     listed = {entry.path for entry in manifest.files}
-    _check_limits(manifest)
+    image = read_image_input(manifest, task)
+    _check_limits(manifest, least_source=2 if image is None else 1)
     alignment_heads = _check_attention(manifest.attention)
-    _need_file(manifest.tokenizer.file, listed, "tokenizer.file")
+    need_file(manifest.tokenizer.file, listed, "tokenizer.file")
     check_vocabulary(directory / manifest.tokenizer.file, manifest.tokenizer)
-    pairs = _read_profiles(manifest, directory, listed)
+    pairs = read_profiles(manifest, directory, listed, image)
     if manifest.default_profile not in pairs:
         raise BundleError(
             f"default_profile is {manifest.default_profile!r}, but the profiles are {', '.join(pairs) or 'none'}"
@@ -144,6 +154,8 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         manifest=manifest,
         digest=hashlib.sha256(content).hexdigest(),
         key=ModelKey(manifest.name, manifest.version),
+        task=task,
+        image=image,
         profile=chosen,
         encode=pairs[chosen][0],
         step=pairs[chosen][1],
@@ -160,44 +172,8 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         layers=manifest.attention.layers,
         heads=manifest.attention.heads,
         alignment_heads=alignment_heads,
+        alignment_lag=manifest.attention.alignment_lag,
     )
-
-
-def _read_profiles(
-    manifest: bundle_pb2.Bundle, directory: Path, listed: set[str]
-) -> dict[str, tuple[GraphSpec, GraphSpec]]:
-    """Encode and step graph of every profile, by its name."""
-    pairs: dict[str, tuple[GraphSpec, GraphSpec]] = {}
-    widths: set[int] = set()
-    for index, choice in enumerate(manifest.profiles):
-        if not choice.name:
-            raise BundleError(f"profiles[{index}].name is missing")
-        if choice.name in pairs:
-            raise BundleError(f"profile {choice.name!r} is there twice")
-        where = f"profile {choice.name!r}"
-        if choice.precision == bundle_pb2.PRECISION_UNSPECIFIED:
-            raise BundleError(f"{where}: precision is missing")
-        _need_file(choice.encode.file, listed, f"{where}: encode.file")
-        _need_file(choice.step.file, listed, f"{where}: step.file")
-        encode = read_graph(choice.encode, where=f"{where}: encode", directory=directory)
-        step = read_graph(choice.step, where=f"{where}: step", directory=directory)
-        predictable = read_predictable(
-            step, vocabulary_size=manifest.tokenizer.vocabulary_size, special=len(SPECIAL_TOKENS), where=where
-        )
-        check_graphs(
-            encode,
-            step,
-            predictable=predictable,
-            layers=manifest.attention.layers,
-            heads=manifest.attention.heads,
-            where=where,
-        )
-        check_parity(choice, encode, step, where=where)
-        pairs[choice.name] = (encode, step)
-        widths.add(predictable)
-    if len(widths) > 1:
-        raise BundleError(f"the profiles have scores of different widths: {', '.join(map(str, sorted(widths)))}")
-    return pairs
 
 
 def _read_manifest(path: Path) -> bytes:
@@ -215,16 +191,12 @@ def _check_head(manifest: bundle_pb2.Bundle) -> None:
         raise BundleError(f"name is {manifest.name[:80]!r}, expected {MODEL_NAME.pattern}")
     if not MODEL_VERSION.fullmatch(manifest.version):
         raise BundleError(f"version is {manifest.version[:80]!r}, expected a positive integer without leading zeros")
-    if manifest.task != bundle_pb2.TASK_TRANSLATION:
-        raise BundleError(
-            f"task is {manifest.task}, this server knows {bundle_pb2.TASK_TRANSLATION} (TASK_TRANSLATION)"
-        )
     check_tags(manifest)
 
 
-def _check_limits(manifest: bundle_pb2.Bundle) -> None:
-    # A source is at least one token and its end of sentence.
-    for name, least in (("max_source_tokens", 2), ("max_target_tokens", 1)):
+def _check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
+    # A text is at least one token and its end of sentence, a picture one cell.
+    for name, least in (("max_source_tokens", least_source), ("max_target_tokens", 1)):
         value: int = getattr(manifest.limits, name)
         if not least <= value <= _MAX_SOURCE_TOKENS:
             raise BundleError(f"limits.{name} is {value}, expected {least} to {_MAX_SOURCE_TOKENS}")
@@ -236,6 +208,8 @@ def _check_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, in
         raise BundleError(
             f"attention has {layers} layers and {heads} heads; expected both positive, or both 0 for none"
         )
+    if attention.alignment_lag not in (0, 1):
+        raise BundleError(f"attention.alignment_lag is {attention.alignment_lag}, expected 0 or 1")
     pairs = tuple((pair.layer, pair.head) for pair in attention.alignment_heads)
     if bool(pairs) != bool(layers):
         raise BundleError(f"attention.alignment_heads has {len(pairs)} entries for {layers} layers of attention")
@@ -247,10 +221,3 @@ def _check_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, in
         if pairs.count((layer, head)) > 1:
             raise BundleError(f"attention.alignment_heads names layer {layer} head {head} twice")
     return pairs
-
-
-def _need_file(name: str, listed: set[str], where: str) -> None:
-    if not name:
-        raise BundleError(f"{where} is missing")
-    if name not in listed:
-        raise BundleError(f"{where} is {name[:80]!r}, which is not among the files of the manifest")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from regard.v1 import bundle_pb2
@@ -60,3 +60,18 @@ def _check_file(directory: Path, entry: bundle_pb2.BundleFile) -> None:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if digest != entry.sha256:
         raise BundleError(f"file {entry.path} has sha256 {digest}, expected {entry.sha256}: it was altered")
+
+
+def need_file(name: str, listed: Collection[str], where: str) -> None:
+    """Check that a file that the manifest refers to is one that it vouches for.
+
+    Args:
+        where: the field in messages.
+
+    Raises:
+        BundleError: it is not named, or not listed.
+    """
+    if not name:
+        raise BundleError(f"{where} is missing")
+    if name not in listed:
+        raise BundleError(f"{where} is {name[:80]!r}, which is not among the files of the manifest")

@@ -149,8 +149,10 @@ class Calls(Generic[Services]):
         try:
             async with scope:
                 call.account.add(len(raw))
-                message = await self.offload.run(lambda: _parse(raw, request), small=len(raw) <= _SMALL_BYTES)
-                draft = await answer(message)
+                # The message is in nobody's hands here, so that a service can let go of it.
+                draft = await answer(
+                    await self.offload.run(lambda: _parse(raw, request), small=len(raw) <= _SMALL_BYTES)
+                )
                 reply = await self.offload.run(lambda: self._write(draft), small=draft.small)
                 call.account.add(len(reply))
                 return reply
@@ -164,8 +166,8 @@ class Calls(Generic[Services]):
         limit = self.settings.limits.max_message_bytes
         if len(raw) > limit:
             raise AnswerTooLarge(
-                f"the reply would be {len(raw)} bytes and the limit is {limit}; send fewer texts, or ask for less "
-                "attention: a reduction, top_k, or the encoding FLOAT16 or UINT8"
+                f"the reply would be {len(raw)} bytes and the limit is {limit}; send fewer texts or pictures, or ask "
+                "for less attention: a reduction, top_k, or the encoding FLOAT16 or UINT8"
             )
         return raw
 

@@ -93,7 +93,7 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _path(
             "models", "DIR", "directory of NAME/VERSION/ bundles; may be given several times (default: embedded models)"
         ),
-        _text("default_model", "NAME", "model that answers requests naming none (default: the only or first one)"),
+        _text("default_model", "NAME", "answers requests for its task that name no model (default: the only or first)"),
         _text("profile", "NAME", "graphs to run: portable, cpu, cuda (default: what each bundle says)"),
         _text("device", "|".join(DEVICES), "where to run; cuda that is not there is an error, never a silent fallback"),
     ),
@@ -115,11 +115,15 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
             "max_bytes_held",
             "bytes of requests and answers in memory; beyond it RESOURCE_EXHAUSTED (default: 268435456)",
         ),
+        _count("max_decoding_bytes", "memory of pictures being decoded; others wait (default: 268435456)"),
         _seconds("default_deadline", "for calls that come without a deadline (default: 60)"),
         _count("max_texts", "texts in a request (default: 128)"),
         _count("max_text_bytes", "UTF-8 bytes of a text (default: 65536)"),
         _count("max_segments_per_call", "sentences in a request (default: 512)"),
         _count("max_beam_size", "largest beam (default: 16)"),
+        _count("max_images", "pictures in a request (default: 64)"),
+        _count("max_image_bytes", "bytes of the file of a picture (default: 16777216)"),
+        _count("max_image_pixels", "pixels of a picture (default: 50000000)"),
         _count("max_message_bytes", "largest request or reply (default: 33554432)"),
     ),
     "stopping": (

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from server.bounds import longest_target
 from server.ports import PortSpec
-from server.request import Ids
+from server.request import Ids, Pixels
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -30,12 +31,15 @@ class DecoderFacts:
         scores_size: columns of the scores, at most vocabulary_size; ids from there on are never generated.
         layers, heads: axes of attention; both 0 for a model without it.
         alignment_heads: (layer, head) pairs whose mean gives alignments.
+        alignment_lag: 0 if they look at what a token translates in the step that predicts it, 1 if in the next, which
+            is fed the token.
         pad_id: fills sources up to their width.
         begin_id: the token that decoding starts from.
         end_id: the token that ends a target.
         never: ids that are never generated.
-        max_source_tokens: of one segment, end of sentence included.
+        max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
         max_target_tokens: of one segment, end of sentence not counted.
+        pixels: height and width of the pictures that the model reads; None if it reads ids.
     """
 
     memory: tuple[PortSpec, ...]
@@ -52,6 +56,16 @@ class DecoderFacts:
     max_source_tokens: int
     max_target_tokens: int
     state_in_place: bool = False
+    alignment_lag: int = 0
+    pixels: tuple[int, int] | None = None
+
+    def positions(self, source: Ids | Pixels) -> int:
+        """Return how many positions of a source there are to attend to: its ids, or the cells of a picture."""
+        return len(source) if self.pixels is None else self.max_source_tokens
+
+    def most_tokens(self, positions: int) -> int:
+        """Return how many tokens a target may have, end of sentence not counted; a picture's are as many as any."""
+        return longest_target(positions, self.max_target_tokens) if self.pixels is None else self.max_target_tokens
 
 
 class Decoder(Protocol):
@@ -62,8 +76,10 @@ class Decoder(Protocol):
         """Sizes and ids."""
         ...
 
-    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
         """Read source [batch, source], of which the first source_length [batch] ids of each row are real.
+
+        A model that reads pictures gets pixels uint8 [batch, height, width, 3], all of whose positions are real.
 
         Returns every memory tensor and those state tensors that do not begin as zeros by name, axis 0 being batch.
         """

@@ -106,7 +106,7 @@ class Engine:
         now = self._clock()
         jobs = [
             Job(
-                pool=PoolKey(key, self._settings.width(len(request.source))),
+                pool=PoolKey(key, self._width(decoder, request)),
                 rows=rows_needed(request),
                 request=request,
                 deliver=functools.partial(on_done, place),
@@ -116,6 +116,11 @@ class Engine:
         ]
         self._dispatch.admit(jobs)
         return Ticket(jobs)
+
+    def _width(self, decoder: Decoder, request: DecodeRequest) -> int:
+        positions = decoder.facts.positions(request.source)
+        # All pictures have the same number of positions, and no padding.
+        return self._settings.width(positions) if decoder.facts.pixels is None else positions
 
     def cancel(self, ticket: Ticket) -> None:
         """Give up the segments of a call that are not answered yet; their rows are freed before the next step."""

@@ -6,6 +6,7 @@ Knows no status codes: `server.status` maps these classes to gRPC in one table.
     ├── CallerError                 the caller must change the request
     │   ├── InvalidRequest          a value is wrong; names the field, the limit and what was sent
     │   ├── ModelNotFound           no such model or version
+    │   │   └── TaskNotServed       no model for what is asked, and none was named
     │   └── UnsupportedByModel      the value is fine, this model cannot do it
     ├── CapacityError               the caller may try again later
     │   ├── QueueFull               too much work is waiting
@@ -50,6 +51,14 @@ class ModelNotFound(CallerError):
         super().__init__(f"no model {wanted!r}; this server holds {', '.join(known) or 'none'}")
         self.name = name
         self.version = version
+
+
+class TaskNotServed(ModelNotFound):
+    """The server holds no model for a task, and none was named."""
+
+    def __init__(self, task: str, known: tuple[str, ...]) -> None:
+        CallerError.__init__(self, f"no {task} model is loaded; this server holds {', '.join(known)}")
+        self.name = self.version = ""
 
 
 class UnsupportedByModel(CallerError):

@@ -13,9 +13,10 @@ from functools import partial
 
 import grpc
 
-from regard.v1 import model_pb2, translation_pb2
+from regard.v1 import captioning_pb2, model_pb2, translation_pb2
 from server.budget import ByteBudget
 from server.calls import Calls
+from server.caption_service import CaptionService
 from server.engine import Engine
 from server.gate import Gate
 from server.health import SERVICE as HEALTH
@@ -25,11 +26,13 @@ from server.loading import Loaded, OpenBundle, load, run_graphs
 from server.metrics import Metrics, serve_metrics
 from server.model_service import ModelService
 from server.offload import Offload
+from server.picture_reader import PictureReader
 from server.service import TranslationService
 from server.settings import OFF, ServerSettings, split_address
 from server.submission import decode
 
 TRANSLATION = "regard.v1.TranslationService"
+CAPTIONING = "regard.v1.CaptioningService"
 MODELS = "regard.v1.ModelService"
 
 _PULSE_SECONDS = 0.5
@@ -42,6 +45,7 @@ class Services:
     """Who answers."""
 
     translation: TranslationService
+    captioning: CaptionService
     models: ModelService
 
 
@@ -56,13 +60,14 @@ class Front:
     def __init__(self, settings: ServerSettings, *, open_bundle: OpenBundle | None = None) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self.health = Health((TRANSLATION, MODELS))
+        self.health = Health((TRANSLATION, CAPTIONING, MODELS))
         self.port = 0
         self.metrics_port = 0
         self.loaded: Loaded | None = None
         self._open_bundle = open_bundle or run_graphs(settings)
         self._gate: Gate[Services] = Gate(max_concurrent_calls=settings.max_concurrent_calls)
         self._offload = Offload()
+        self._pictures = PictureReader(settings.limits, memory=settings.max_decoding_bytes)
         self._listener: grpc.aio.Server | None = None
         self._stop_metrics: Callable[[], None] | None = None
         self._pulse: asyncio.Task[None] | None = None
@@ -80,7 +85,7 @@ class Front:
             SettingsError: a port cannot be had.
         """
         listener = create_listener(
-            self.settings, (*self._handlers(), self.health.handler()), (TRANSLATION, MODELS, HEALTH)
+            self.settings, (*self._handlers(), self.health.handler()), (TRANSLATION, CAPTIONING, MODELS, HEALTH)
         )
         self._listener = listener
         self.port = bind(listener, self.settings.address)
@@ -106,8 +111,16 @@ class Front:
             metrics=self.metrics,
             limits=settings.limits,
         )
+        captioning = CaptionService(
+            registry=loaded.registry,
+            pipelines=loaded.pipelines,
+            decode=partial(decode, loaded.engine),
+            pictures=self._pictures,
+            metrics=self.metrics,
+            limits=settings.limits,
+        )
         models = ModelService(registry=loaded.registry, limits=settings.limits)
-        self._gate.open(Services(translation=translation, models=models))
+        self._gate.open(Services(translation=translation, captioning=captioning, models=models))
         self.health.set_ready(True)
         self._pulse = asyncio.create_task(self._watch(loaded.engine))
 
@@ -143,6 +156,7 @@ class Front:
             await _first(self._gate.idle(), timeout=_FAREWELL_SECONDS)
             await asyncio.sleep(0)
         self._offload.close()
+        self._pictures.close()
 
     def _handlers(self) -> Sequence[grpc.GenericRpcHandler]:
         calls = Calls(
@@ -162,6 +176,11 @@ class Front:
             translation_pb2.ScoreTranslationRequest,
             lambda services, request, call: services.translation.score(request, call),
         )
+        caption = calls.method(
+            f"{CAPTIONING}/Caption",
+            captioning_pb2.CaptionRequest,
+            lambda services, request, call: services.captioning.caption(request, call),
+        )
         list_models = calls.method(
             f"{MODELS}/ListModels",
             model_pb2.ListModelsRequest,
@@ -174,6 +193,7 @@ class Front:
         )
         return (
             grpc.method_handlers_generic_handler(TRANSLATION, {"Translate": translate, "ScoreTranslation": score}),
+            grpc.method_handlers_generic_handler(CAPTIONING, {"Caption": caption}),
             grpc.method_handlers_generic_handler(MODELS, {"ListModels": list_models, "GetModel": get_model}),
         )
 

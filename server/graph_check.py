@@ -94,6 +94,7 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         layers=bundle.layers,
         heads=bundle.heads,
         alignment_heads=bundle.alignment_heads,
+        alignment_lag=bundle.alignment_lag,
         pad_id=bundle.pad_id,
         begin_id=bundle.begin_id,
         end_id=bundle.end_id,
@@ -101,4 +102,5 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         max_source_tokens=bundle.max_source_tokens,
         max_target_tokens=bundle.max_target_tokens,
         state_in_place=bundle.state_in_place,
+        pixels=None if bundle.image is None else (bundle.image.height, bundle.image.width),
     )

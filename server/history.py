@@ -59,9 +59,17 @@ class History:
         self._layers = [layer for layer, _ in facts.alignment_heads]
         self._heads = [head for _, head in facts.alignment_heads]
         self._only_head = facts.layers * facts.heads == 1
+        # Where alignments come from all heads of one layer, that layer is read without index arrays.
+        every_head = [(self._layers[0], head) for head in range(facts.heads)] if self._layers else []
+        self._only_layer = self._layers[0] if list(facts.alignment_heads) == every_head and every_head else None
+        self._lag = facts.alignment_lag
+        self._positions = facts.positions
 
-    def look(self, slots: Slots, length: Ids, attention: Weights) -> None:
-        """Keep what each slot looks at [row, layer, head, width] to predict its token number `length` [row]."""
+    def look(self, slots: Slots | int, length: Ids | int, attention: Weights) -> None:
+        """Keep what each slot looks at [row, layer, head, width] to predict its token number `length` [row].
+
+        Or what one does, then without the axis of rows.
+        """
         self._attention[slots, length] = attention
 
     def hypotheses(self, request: DecodeRequest, slots: Slots, leaves: Sequence[Leaf]) -> tuple[Hypothesis, ...]:
@@ -93,7 +101,6 @@ class History:
         end_log_probability = 0.0
         if leaf.ended:
             end_log_probability = leaf.log_probability
-            looked = looked[:-1]
         else:
             tokens = np.append(tokens, leaf.token)
             log_probabilities = np.append(log_probabilities, np.float32(leaf.log_probability))
@@ -102,7 +109,7 @@ class History:
             tokens,
             log_probabilities,
             end_log_probability,
-            self._attention[looked, np.arange(len(looked)), :, :, : len(request.source)],
+            self._attention[looked, np.arange(len(looked)), :, :, : self._positions(request.source)],
             FinishReason.END if leaf.ended else FinishReason.LENGTH,
         )
 
@@ -120,7 +127,9 @@ class History:
             self.tokens[slot, :count].copy(),
             self.log_probabilities[slot, :count].copy(),
             0.0 if reason is FinishReason.LENGTH else float(self.log_probabilities[slot, count]),
-            self._attention[slot, :count, :, :, : len(request.source)].copy(),
+            self._attention[
+                slot, : count + (reason is not FinishReason.LENGTH), :, :, : self._positions(request.source)
+            ].copy(),
             reason,
         )
 
@@ -133,13 +142,19 @@ class History:
         looked: Weights,
         reason: FinishReason,
     ) -> Hypothesis:
+        """Put a hypothesis together; `looked` [step, layer, head, source] has one step more if it ended."""
         count = len(tokens)
         counted = max(count + (reason is not FinishReason.LENGTH), 1)
-        total = float(log_probabilities.sum(dtype=np.float64)) + end_log_probability
+        total = float(np.add.reduce(log_probabilities, dtype=np.float64)) + end_log_probability
+        # Nothing is fed the last token of what was cut off; what predicted it stands in.
+        steps = np.minimum(np.arange(self._lag, self._lag + count), len(looked) - 1) if self._lag else slice(count)
+        aligned, looked = looked[steps], looked[:count]
         if self._only_head or not self._layers:
-            alignment = looked.reshape(count, looked.shape[-1])
+            alignment = aligned.reshape(count, looked.shape[-1])
+        elif self._only_layer is not None:
+            alignment = np.add.reduce(aligned[:, self._only_layer], axis=1) / np.float32(looked.shape[2])
         else:
-            alignment = looked[:, self._layers, self._heads].mean(axis=1)
+            alignment = aligned[:, self._layers, self._heads].mean(axis=1)
         return Hypothesis(
             tokens=tokens,
             log_probabilities=log_probabilities,

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from server import logs
 from server.bundle import LoadedBundle
 from server.decoder import Decoder
@@ -20,13 +22,14 @@ from server.errors import BundleError, RegardError
 from server.metrics import Metrics
 from server.processors import available_processors
 from server.registry import Registry
-from server.request import CallContext, DecodeRequest, ModelKey, SearchOptions
+from server.request import CallContext, DecodeRequest, Ids, ModelKey, Pixels, SearchOptions
 from server.session import CUDA, open_model
 from server.settings import ServerSettings
 from server.submission import decode
 from server.text import TextPipeline
 
 _WARM_UP_TEXT = "This is a first sentence."
+_WARM_UP_GREY = 128
 _WARM_UP_SECONDS = 30.0
 
 _log = logging.getLogger("regard.server")
@@ -92,8 +95,8 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
     engine = Engine(models, bounds, metrics)
     engine.start()
     try:
-        for key, pipeline in pipelines.items():
-            await _warm_up(engine, key, pipeline)
+        for bundle in registry.bundles:
+            await _warm_up(engine, bundle, pipelines[bundle.key])
     except BaseException:
         await asyncio.to_thread(engine.stop, 0.0)
         raise
@@ -106,19 +109,27 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
     )
 
 
-async def _warm_up(engine: Engine, key: ModelKey, pipeline: TextPipeline) -> None:
-    """Send one sentence all the way through a model.
+async def _warm_up(engine: Engine, bundle: LoadedBundle, pipeline: TextPipeline) -> None:
+    """Send one sentence, or one grey picture, all the way through a model.
 
     Raises:
         BundleError: the model cannot decode it.
     """
-    segments = await asyncio.to_thread(pipeline.prepare, _WARM_UP_TEXT)
+    source = await asyncio.to_thread(_first_source, bundle, pipeline)
     request = DecodeRequest(
-        source=segments[0].ids,
+        source=source,
         search=SearchOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=4),
         context=CallContext(request_id="warm-up", deadline=time.monotonic() + _WARM_UP_SECONDS),
     )
+    key = bundle.key
     (outcome,) = await decode(engine, key, [[request]], lambda size: None)
     if isinstance(outcome, RegardError):
-        raise BundleError(f"model {key.name}/{key.version} cannot decode its first sentence: {outcome}")
+        what = "sentence" if bundle.image is None else "picture"
+        raise BundleError(f"model {key.name}/{key.version} cannot decode its first {what}: {outcome}")
     pipeline.render(outcome[0].hypotheses[0].tokens)
+
+
+def _first_source(bundle: LoadedBundle, pipeline: TextPipeline) -> Ids | Pixels:
+    if bundle.image is None:
+        return pipeline.prepare(_WARM_UP_TEXT)[0].ids
+    return np.full((bundle.image.height, bundle.image.width, 3), _WARM_UP_GREY, dtype=np.uint8)

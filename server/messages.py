@@ -13,42 +13,14 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from regard.v1 import decoding_pb2, translation_pb2
+from regard.v1 import captioning_pb2, translation_pb2
 from server.attention_choice import AttentionChoice, read_attention
-from server.bounds import check_count, check_within, longest_target
+from server.bounds import check_count
 from server.bundle import LoadedBundle
+from server.decoding_choice import DEFAULT_LENGTH_PENALTY, DecodingChoice, check_length_penalty, read_decoding
 from server.errors import InvalidRequest
 from server.languages import choose_language
-from server.request import SearchOptions
 from server.settings import Limits
-
-DEFAULT_BEAM_SIZE = 1
-DEFAULT_N_BEST = 1
-DEFAULT_LENGTH_PENALTY = 1.0
-MAX_LENGTH_PENALTY = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodingChoice:
-    """How a caller wants to search, whatever the segment; None leaves the length to the server."""
-
-    beam_size: int
-    n_best: int
-    length_penalty: float
-    min_length: int
-    max_length: int | None
-
-    def for_segment(self, source_tokens: int, bundle: LoadedBundle) -> SearchOptions:
-        """Bound the lengths by what a segment of so many source tokens, end of sentence included, may have."""
-        bound = longest_target(source_tokens, bundle.max_target_tokens)
-        max_length = bound if self.max_length is None else min(self.max_length, bound)
-        return SearchOptions(
-            beam_size=self.beam_size,
-            n_best=self.n_best,
-            length_penalty=self.length_penalty,
-            min_length=min(self.min_length, max_length),
-            max_length=max_length,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +49,15 @@ class ScoreOrder:
     priority: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionOrder:
+    """A checked CaptionRequest, but for its pictures, which are read one by one, for a bad one fails alone."""
+
+    decoding: DecodingChoice
+    attention: AttentionChoice | None
+    priority: int
+
+
 def read_translate_request(
     request: translation_pb2.TranslateRequest, *, bundle: LoadedBundle, limits: Limits
 ) -> TranslateOrder:
@@ -91,7 +72,7 @@ def read_translate_request(
     return TranslateOrder(
         texts=tuple(request.texts),
         end_id=_read_target_language(request, bundle),
-        decoding=_read_decoding(request.decoding, bundle=bundle, limits=limits),
+        decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
         priority=request.priority,
     )
@@ -106,11 +87,24 @@ def read_score_request(
     refuse_unknown_fields(request)
     end_id = _read_target_language(request, bundle)
     penalty = request.length_penalty if request.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
-    _check_length_penalty("length_penalty", penalty)
+    check_length_penalty("length_penalty", penalty)
     return ScoreOrder(
         pairs=tuple((pair.source, pair.target) for pair in request.pairs),
         end_id=end_id,
         length_penalty=penalty,
+        attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        priority=request.priority,
+    )
+
+
+def read_caption_request(
+    request: captioning_pb2.CaptionRequest, *, bundle: LoadedBundle, limits: Limits
+) -> CaptionOrder:
+    """As `read_translate_request`. No pictures are fine."""
+    check_count("images", len(request.images), limits.max_images)
+    refuse_unknown_fields(request)
+    return CaptionOrder(
+        decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
         priority=request.priority,
     )
@@ -150,27 +144,6 @@ def refuse_unknown_fields(message: Message, path: str = "") -> None:
                 refuse_unknown_fields(item, f"{name}[{index}]")
 
 
-def _read_decoding(options: decoding_pb2.DecodingOptions, *, bundle: LoadedBundle, limits: Limits) -> DecodingChoice:
-    beam_size = options.beam_size if options.HasField("beam_size") else DEFAULT_BEAM_SIZE
-    check_within("decoding.beam_size", beam_size, 1, limits.max_beam_size)
-    n_best = options.n_best if options.HasField("n_best") else DEFAULT_N_BEST
-    check_within("decoding.n_best", n_best, 1, beam_size, "beam_size ")
-    penalty = options.length_penalty if options.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
-    _check_length_penalty("decoding.length_penalty", penalty)
-    max_length = options.max_length if options.HasField("max_length") else None
-    if max_length is not None:
-        check_within("decoding.max_length", max_length, 1, bundle.max_target_tokens)
-    most, what = (bundle.max_target_tokens, "") if max_length is None else (max_length, "max_length ")
-    check_within("decoding.min_length", options.min_length, 0, most, what)
-    return DecodingChoice(
-        beam_size=beam_size,
-        n_best=n_best,
-        length_penalty=penalty,
-        min_length=options.min_length,
-        max_length=max_length,
-    )
-
-
 def _read_target_language(
     request: translation_pb2.TranslateRequest | translation_pb2.ScoreTranslationRequest, bundle: LoadedBundle
 ) -> int:
@@ -181,9 +154,3 @@ def _read_target_language(
     else:
         language = next(iter(offered), "")
     return bundle.target_end_ids.get(language, bundle.end_id)
-
-
-def _check_length_penalty(field: str, value: float) -> None:
-    # Written so that what is no number is refused.
-    if not 0 <= value <= MAX_LENGTH_PENALTY:
-        raise InvalidRequest(field, f"is {value}, expected 0 to {MAX_LENGTH_PENALTY}")

@@ -58,6 +58,9 @@ class ModelService:
                 max_text_bytes=self.limits.max_text_bytes,
                 max_beam_size=self.limits.max_beam_size,
                 max_message_bytes=self.limits.max_message_bytes,
+                max_images=self.limits.max_images,
+                max_image_bytes=self.limits.max_image_bytes,
+                max_image_pixels=self.limits.max_image_pixels,
             ),
         )
 
@@ -71,6 +74,7 @@ class ModelService:
             source_languages=manifest.source_languages,
             target_languages=manifest.target_languages,
             profile=bundle.profile,
-            is_default=bundle.key == self.registry.default.key,
+            is_default=self.registry.is_default(bundle),
             description=manifest.description,
+            image=manifest.image if bundle.image is not None else None,
         )

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from server.beams import BeamGroup, BeamSearch, Growth
 from server.bounds import longest_target
 from server.decoder import Decoder, Tensors
+from server.greedy import FEW, advance_few
 from server.history import History, Leaf
+from server.repetition import Repetition
 from server.request import Hypothesis, Weights
 from server.rows import RowBuffers
 from server.scheduler import Job
@@ -66,16 +68,21 @@ class Pool:
         self._search = BeamSearch(
             self._table, self._history, vocabulary=facts.scores_size, end=facts.end_id, ordinary=self._ordinary
         )
+        self._repetition = Repetition(slots=capacity, steps=facts.max_target_tokens + 1, end=facts.end_id)
         self._groups: dict[int, BeamGroup] = {}
         self._forced = 0
         # Running segments of one slot each.
         self._singles = 0
         # Running segments that have a least length.
         self._minimal = 0
+        # Running segments in which no run of tokens may come twice.
+        self._unrepeated = 0
         # No running segment's deadline comes before it.
         self._soonest = float("inf")
         self._steps = 0
         self._stepped_rows = 0
+        # Rows, and the padding ratio of as many; forgotten when segments come or go.
+        self._padding = (0, 0.0)
         self.running: list[Running] = []
 
     @property
@@ -97,12 +104,15 @@ class Pool:
     def padding_ratio(self) -> float:
         """Share of the source positions of the next step that are padding; there must be a row."""
         rows = self._rows.count
-        real = self._table.source_length.take(self._rows.slots[:rows])
-        return 1.0 - int(np.add.reduce(real)) / (rows * self._width)
+        if self._padding[0] != rows:
+            real = self._table.source_length.take(self._rows.slots[:rows])
+            self._padding = rows, 1.0 - int(np.add.reduce(real)) / (rows * self._width)
+        return self._padding[1]
 
     def admit(self, jobs: Sequence[Job], encoded: Tensors, *, now: float, encode_seconds: float) -> None:
         """Start segments, for which there is room, whose memory and state [job, ...] encoding gave."""
         first: list[int] = []
+        self._padding = (0, 0.0)
         for job in jobs:
             slots = self._table.claim(job.request, self._facts)
             running = Running(
@@ -125,6 +135,8 @@ class Pool:
                 self._groups.setdefault(len(slots), BeamGroup(len(slots))).add(running)
             self._singles += len(slots) == 1
             self._minimal += _minimal(job)
+            self._unrepeated += _unrepeated(job) > 0
+            self._repetition.begin(slots, _unrepeated(job))
             self._soonest = min(self._soonest, job.request.context.deadline)
             self.running.append(running)
         # A beam starts from one hypothesis, so from one row; the others come with its first step.
@@ -152,6 +164,12 @@ class Pool:
         count = rows.count
         self._steps += 1
         self._stepped_rows += count
+        if count <= FEW and not (self._forced or self._groups or self._unrepeated):
+            choices = advance_few(rows, table, history, never=self._never, end=self._facts.end_id)
+            if choices is not None:
+                return self._end_all(
+                    [self._close(*choice[:4], ended=choice.ended) for choice in choices if choice.last]
+                )
         slots, scores = rows.slots[:count], rows.scores[:count]
         length = table.length.take(slots)
         forced, target, given = _NOTHING, _NOTHING, None
@@ -161,8 +179,11 @@ class Pool:
             # Before anything is forbidden: a given target may hold any token.
             given = given_scores(scores, forced, target)
         scores[:, self._never] = -np.inf
+        ending = scores[:, self._facts.end_id].copy() if self._unrepeated else _NO_WEIGHTS
         if self._minimal:
             scores[length < table.minimum[slots], self._facts.end_id] = -np.inf
+        if self._unrepeated:
+            self._repetition.forbid(scores, slots, length, ending)
         maxima = self._search.maxima(scores) if self._groups else None
         token, chosen = length, _NO_WEIGHTS
         if self._singles or maxima is None:
@@ -193,6 +214,8 @@ class Pool:
             # A row of a beam has its token and log-probability corrected by the search of its beam.
             history.tokens[slots, length] = token
             history.log_probabilities[slots, length] = chosen
+            if self._unrepeated:
+                self._repetition.say(slots, length, token)
             rows.token[:count] = token
             ends = token == self._facts.end_id
             if self._forced:
@@ -211,15 +234,7 @@ class Pool:
             over.extend(running for growth in growths for running in growth.over)
             self._grow(growths)
 
-        ended = [self._end(running, None) for running in unsound]
-        ended.extend(
-            self._end(running, history.hypotheses(running.job.request, running.slots, running.leaves))
-            for running in over
-            if running not in unsound
-        )
-        if ended:
-            self._leave([entry.running for entry in ended])
-        return ended
+        return self._end_all(over, unsound)
 
     def _close(self, slot: int, length: int, token: int, log_probability: float, *, ended: bool) -> Running:
         """Note how the segment of one slot ends, and return it."""
@@ -243,9 +258,24 @@ class Pool:
         rows = self._rows
         slots = _joined([growth.slots for growth in growths])
         parents = _joined([growth.parents for growth in growths])
+        if self._unrepeated:
+            tokens = _joined([growth.tokens for growth in growths])
+            self._repetition.follow(slots, rows.slots[parents], self._table.length[slots] - 1, tokens)
         mates = _joined([group.slots.reshape(-1) for group in self._groups.values()])
         rows.pick(slots, parents, mates)
         rows.token[rows.row_of_slot[slots]] = _joined([growth.tokens for growth in growths])
+
+    def _end_all(self, over: Sequence[Running], unsound: Sequence[Running] = ()) -> list[Ended]:
+        """Free the rows of segments that are over or unsound, and return what came of them."""
+        ended = [self._end(running, None) for running in unsound]
+        ended.extend(
+            self._end(running, self._history.hypotheses(running.job.request, running.slots, running.leaves))
+            for running in over
+            if running not in unsound
+        )
+        if ended:
+            self._leave([entry.running for entry in ended])
+        return ended
 
     def _end(self, running: Running, hypotheses: tuple[Hypothesis, ...] | None) -> Ended:
         steps = self._steps - running.steps_before
@@ -259,12 +289,14 @@ class Pool:
 
     def _leave(self, gone: Sequence[Running]) -> None:
         slots = gone[0].slots if len(gone) == 1 else np.concatenate([running.slots for running in gone])
+        self._padding = (0, 0.0)
         self._rows.remove(slots)
         self._table.release(slots)
         for running in gone:
             self.running.remove(running)
             self._forced -= running.job.request.forced_target is not None
             self._minimal -= _minimal(running.job)
+            self._unrepeated -= _unrepeated(running.job) > 0
             beams = len(running.slots)
             self._singles -= beams == 1
             if beams > 1:
@@ -275,6 +307,11 @@ class Pool:
 
 def _minimal(job: Job) -> bool:
     return job.request.forced_target is None and job.request.search.min_length > 0
+
+
+def _unrepeated(job: Job) -> int:
+    """Size of the runs of tokens that may not come twice; 0 allows all."""
+    return 0 if job.request.forced_target is not None else job.request.search.no_repeat_ngram
 
 
 def _joined(parts: Sequence[Index]) -> Index:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 from server import logs
@@ -37,6 +38,8 @@ def serve(settings: ServerSettings) -> int:
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     logs.configure(settings)
+    # What it says of odd pictures would go to standard error, past the log; what matters of it is told to the caller.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
         asyncio.run(_serve(settings))
     except StartupError as error:
@@ -112,6 +115,15 @@ def _announce(front: Front) -> None:
             "metrics_port": front.metrics_port,
         },
     )
+    for bundle in loaded.registry.bundles:
+        facts: dict[str, logs.Value] = {
+            "model": f"{bundle.key.name}/{bundle.key.version}",
+            "task": bundle.task.value,
+            "profile": bundle.profile,
+            # Some weights are for research only, which whoever serves them must know.
+            "licence": bundle.manifest.provenance.licence,
+        }
+        logs.write(_log, logging.INFO, "model", facts)
 
 
 def _write(path: Path, content: str) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Self
 
 from server.bundle import MODEL_NAME, MODEL_VERSION, LoadedBundle, load_bundle
-from server.errors import BundleError, ModelNotFound, SettingsError
+from server.errors import BundleError, ModelNotFound, SettingsError, TaskNotServed
 from server.request import ModelKey
+from server.tasks import Task
 
 _ODD_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_ECHO = 24
@@ -27,7 +28,8 @@ class Registry:
 
     Args:
         bundles: at least one, no two with the same key.
-        default: name of the model for requests that name none.
+        default: name of the model for requests that name none and are for its task. Of other tasks it is the first one
+            among the bundles.
         warnings: what was left aside.
     """
 
@@ -36,7 +38,13 @@ class Registry:
         self._by_key = {bundle.key: bundle for bundle in self._bundles}
         # The newest version comes first, so it must be written last.
         self._newest = {bundle.key.name: bundle for bundle in reversed(self._bundles)}
-        self._default = self._newest[default]
+        first: dict[Task, LoadedBundle] = {self._newest[default].task: self._newest[default]}
+        for bundle in bundles:
+            first.setdefault(bundle.task, bundle)
+        self._defaults = {
+            task: next(other for other in self._bundles if other.key.name == bundle.key.name and other.task is task)
+            for task, bundle in first.items()
+        }
         self._warnings = tuple(warnings)
 
     @classmethod
@@ -45,8 +53,8 @@ class Registry:
 
         Args:
             roots: directories.
-            default: name of the model for requests that name none; None takes the only one or, of several, the first by
-                name in the first root that has any.
+            default: name of the model for requests that name none and are for its task. For all else it is the only
+                one for a task or, of several, the first by name in the first root that has any.
             profile: which graphs to run; None takes the default of each bundle.
 
         Raises:
@@ -82,22 +90,28 @@ class Registry:
 
     @property
     def default(self) -> LoadedBundle:
-        """What a request without a name gets: the newest version of the default model."""
-        return self._default
+        """What a request without a name and a task gets: a translator if there is one."""
+        return self._defaults.get(Task.TRANSLATION) or next(iter(self._defaults.values()))
+
+    def is_default(self, bundle: LoadedBundle) -> bool:
+        """Whether requests for its task that name no model get this one."""
+        return self._defaults[bundle.task] is bundle
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was found and left aside, one sentence each."""
         return self._warnings
 
-    def resolve(self, name: str, version: str) -> LoadedBundle:
-        """Find a bundle; an empty name means the default, an empty version the newest. Touches no file.
+    def resolve(self, name: str, version: str, task: Task | None = None) -> LoadedBundle:
+        """Find a bundle; an empty name means the default for the task, an empty version the newest. Touches no file.
+
+        A model that is named is found whatever it is for.
 
         Raises:
             ModelNotFound: there is no such model or version, or the name is none that a model can have. An odd name is
                 not repeated in full.
         """
-        wanted = name or self._default.key.name
+        wanted = name or self._default_name(task)
         if not MODEL_NAME.fullmatch(wanted) or wanted not in self._newest:
             raise ModelNotFound(_tame(wanted), _tame(version), tuple(sorted(self._newest)))
         if not version:
@@ -107,6 +121,13 @@ class Registry:
             known = tuple(f"{key.name} version {key.version}" for key in self._by_key if key.name == wanted)
             raise ModelNotFound(wanted, _tame(version), known)
         return bundle
+
+    def _default_name(self, task: Task | None) -> str:
+        if task is None:
+            return self.default.key.name
+        if task not in self._defaults:
+            raise TaskNotServed(task.value, tuple(sorted(self._newest)))
+        return self._defaults[task].key.name
 
 
 def _find_directories(root: Path, warnings: list[str]) -> list[Path]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
+Pixels = NDArray[np.uint8]
 Weights = NDArray[np.float32]
 
 
@@ -34,6 +35,7 @@ class SearchOptions:
         length_penalty: exponent of the length in the score.
         min_length: fewest target tokens, end of sentence not counted.
         max_length: most target tokens, end of sentence not counted.
+        no_repeat_ngram: no run of this many tokens occurs twice; 0 allows all.
     """
 
     beam_size: int
@@ -41,6 +43,7 @@ class SearchOptions:
     length_penalty: float
     min_length: int
     max_length: int
+    no_repeat_ngram: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +67,18 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecodeRequest:
-    """One segment to decode.
+    """One segment or picture to decode.
 
     Attributes:
-        source: ids [source], end of sentence last; never empty.
+        source: ids [source], end of sentence last; never empty. For a model that reads pictures pixels uint8
+            [height, width, 3].
         search: how to search. Ignored but for `length_penalty` when `forced_target` is given.
         forced_target: ids [target] without end of sentence, to be scored instead of searched; may be empty.
         keep_attention: whether `Hypothesis.attention` holds every layer and head, or is None.
         context: who asks.
     """
 
-    source: Ids
+    source: Ids | Pixels
     search: SearchOptions
     forced_target: Ids | None = None
     keep_attention: bool = False

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from server.decoder import DecoderFacts
 from server.engine_settings import EngineSettings
 from server.errors import InvalidRequest
-from server.request import DecodeRequest, Ids
+from server.request import DecodeRequest, Ids, Pixels
+
+LONGEST_NGRAM = 16
 
 # Beyond it a power of a length is no finite number.
 _STEEPEST_PENALTY = 100.0
@@ -23,8 +27,11 @@ def check_request(request: DecodeRequest, facts: DecoderFacts, settings: EngineS
         InvalidRequest: names the field, the limit and what was sent. An empty source is one of the reasons: a graph
             that reads a sequence of length zero may abort the process.
     """
-    _within("source", "tokens", len(request.source), 1, facts.max_source_tokens)
-    _known("source", request.source, facts)
+    if facts.pixels is not None:
+        _picture(request.source, facts.pixels)
+    else:
+        _within("source", "tokens", len(request.source), 1, facts.max_source_tokens)
+        _known("source", request.source, facts)
     search = request.search
     penalty = search.length_penalty
     if not math.isfinite(penalty) or abs(penalty) > _STEEPEST_PENALTY:
@@ -39,6 +46,7 @@ def check_request(request: DecodeRequest, facts: DecoderFacts, settings: EngineS
     _within("search.n_best", "hypotheses", search.n_best, 1, search.beam_size)
     _within("search.max_length", "tokens", search.max_length, 1, None)
     _within("search.min_length", "tokens", search.min_length, 0, search.max_length)
+    _within("search.no_repeat_ngram", "tokens", search.no_repeat_ngram, 0, LONGEST_NGRAM)
 
 
 def _within(field: str, unit: str, value: int, least: int, most: int | None) -> None:
@@ -47,7 +55,15 @@ def _within(field: str, unit: str, value: int, least: int, most: int | None) -> 
         raise InvalidRequest(field, f"must be {bounds} {unit}, but is {value}")
 
 
-def _known(field: str, ids: Ids, facts: DecoderFacts) -> None:
+def _picture(source: Ids | Pixels, size: tuple[int, int]) -> None:
+    # Another shape would be read as other pixels, and another type is another input of the graph.
+    if source.dtype != np.uint8 or source.shape != (*size, 3):
+        raise InvalidRequest("source", f"must be uint8 {(*size, 3)}, but is {source.dtype} {source.shape}")
+
+
+def _known(field: str, ids: Ids | Pixels, facts: DecoderFacts) -> None:
+    if ids.dtype != np.int64 or ids.ndim != 1:
+        raise InvalidRequest(field, f"must be int64 [tokens], but is {ids.dtype} {ids.shape}")
     # A negative id would silently read the embedding from the other end.
     if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < facts.vocabulary_size):
         raise InvalidRequest(

@@ -18,6 +18,9 @@ from server.state import StateBuffers, buffer_shape
 
 Index = NDArray[np.intp]
 
+# So many rows are moved one by one.
+_FEW = 2
+
 
 class RowBuffers:
     """Rows [count] of at most `capacity`, compacted; what lies behind the first `count` has no meaning.
@@ -98,32 +101,37 @@ class RowBuffers:
             mates: all slots of these beams, in the same order of beams. All rows of a beam read the same source.
         """
         row_of_slot, heir, stays = self.row_of_slot, self._heir, self._stays
-        new = row_of_slot[slots] < 0
-        if new.any():
+        has = row_of_slot.take(slots)
+        if has.min(initial=0) < 0:
+            new = has < 0
             start, end = self.count, self.count + int(np.count_nonzero(new))
             self._place(slots[new], start, end)
             self.state.forget(start, end)
             for buffer in self._memory.values():
                 buffer[start:end] = buffer[parents[new]]
+            has = row_of_slot.take(slots)
         # The last one written is the first of a row's followers.
         heir[parents[::-1]] = slots[::-1]
-        follows = heir[parents] != slots
-        if not follows.any() and (row_of_slot[slots] == parents).all():
+        inherits = heir.take(parents) == slots
+        whole = bool(inherits.all())
+        if whole and (has == parents).all():
             heir[parents] = -1
             return
-        settled, row = slots[~follows], parents[~follows]
+        settled, row = slots[inherits], parents[inherits]
         stays[settled] = True
-        having = mates[row_of_slot[mates] >= 0]
-        rows = row_of_slot[having]
+        rows = row_of_slot.take(mates)
+        if rows.min() < 0:
+            mates, rows = mates[rows >= 0], rows[rows >= 0]
         # Beam by beam there are as many rows without an heir as slots that have not inherited a row.
-        left = having[~stays[having]]
-        row_of_slot[left] = rows[heir[rows] < 0]
+        left = mates[~stays.take(mates)]
+        row_of_slot[left] = rows[heir.take(rows) < 0]
         row_of_slot[settled] = row
-        self.slots[row_of_slot[having]] = having
+        self.slots[row_of_slot.take(mates)] = mates
         stays[settled] = False
         heir[parents] = -1
-        if follows.any():
-            self.state.copy(parents[follows], row_of_slot[slots[follows]])
+        if not whole:
+            follows = ~inherits
+            self.state.copy(parents[follows], row_of_slot.take(slots[follows]))
 
     def remove(self, slots: Index) -> None:
         """Drop the rows that these slots have; the last rows move into their places."""
@@ -131,16 +139,27 @@ class RowBuffers:
         self.row_of_slot[slots] = -1
         left = self.count - len(gone)
         movers = [row for row in range(left, self.count) if row not in gone]
-        # Row by row: few rows move at once, and copying a whole one needs no index arrays.
-        for hole, mover in zip(sorted(row for row in gone if row < left), movers, strict=True):
-            slot = self.slots[mover]
-            self.slots[hole] = slot
-            self.row_of_slot[slot] = hole
-            self.token[hole] = self.token[mover]
-            for buffer in self._memory.values():
-                buffer[hole] = buffer[mover]
-            self.state.copy_one(mover, hole)
+        holes = sorted(row for row in gone if row < left)
+        if len(holes) > _FEW:
+            self._move(np.array(movers, dtype=np.intp), np.array(holes, dtype=np.intp))
+        else:
+            # Copying one row needs no index arrays.
+            for hole, mover in zip(holes, movers, strict=True):
+                self._move(mover, hole)
         self.count = left
+
+    def _move(self, sources: Index | int, targets: Index | int) -> None:
+        """Let the slots of some rows go on in other rows, none of which is among the first."""
+        moved = self.slots[sources]
+        self.slots[targets] = moved
+        self.row_of_slot[moved] = targets
+        self.token[targets] = self.token[sources]
+        for buffer in self._memory.values():
+            buffer[targets] = buffer[sources]
+        if isinstance(sources, int) or isinstance(targets, int):
+            self.state.copy_one(sources, targets)
+        else:
+            self.state.copy(sources, targets)
 
     def clear(self, slots: Index) -> None:
         """Forget what the rows of slots wrote, if it may hold what is no number; to be removed next."""

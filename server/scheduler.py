@@ -17,6 +17,8 @@ from server.request import DecodeRequest, DecodeResult, ModelKey
 _SOONEST_RETRY = 0.1
 _LATEST_RETRY = 10.0
 _SWEEP_FROM = 256
+# What encoding one source counts for at least, however few positions it has: a picture of few cells is work, too.
+_LEAST_CELLS = 16
 
 
 class PoolKey(NamedTuple):
@@ -142,7 +144,7 @@ class WaitingQueue:
             if job.rows > free:
                 full.add(key)
                 continue
-            cells = job.pool.width
+            cells = max(job.pool.width, _LEAST_CELLS)
             if taken and cells > room.cells:
                 break
             self._leave(job)

@@ -57,7 +57,10 @@ def best_tokens(scores: Weights, ordinary: int) -> tuple[Ids, Weights, Flags]:
         ordinary: taken where nothing is allowed.
     """
     token = scores.argmax(axis=1)
-    best = scores[np.arange(len(scores)), token]
+    best = scores.reshape(-1).take(token + np.arange(0, scores.size, scores.shape[1]))
+    # Where nothing is out of the ordinary two comparisons say so; NaN is not more or less than anything.
+    if best.min(initial=0.0) >= FLOOR and best.max(initial=-np.inf) < np.inf:
+        return token, best, np.ones(len(best), dtype=np.bool_)
     # argmax finds the first NaN of a row before any number.
     sound = best < np.inf
     token[best == -np.inf] = ordinary
@@ -74,17 +77,16 @@ def given_scores(scores: Weights, rows: NDArray[np.intp], tokens: Ids) -> Weight
 class TopTokens:
     """Finds the best continuations of beams over a vocabulary of one size.
 
-    Columns are folded into groups whose maxima are cheap to make, and these again; as many groups as candidates are
-    wanted, those with the largest maxima, hold all that can be among them.
+    Columns are folded into groups whose maxima are cheap to make; as many groups as candidates are wanted, those with
+    the largest maxima, hold all that can be among them.
     """
 
     def __init__(self, vocabulary: int) -> None:
-        self._fine = _Fold(vocabulary)
-        self._coarse = _Fold(self._fine.groups)
+        self._fold = _Fold(vocabulary)
 
     def maxima(self, scores: Weights) -> Weights:
         """Return the maxima of small groups of columns [row, group]; NaN where there is one in a group."""
-        return self._fine.maxima(scores)
+        return self._fold.maxima(scores)
 
     def candidates(
         self, scores: Weights, maxima: Weights, rows: NDArray[np.intp], totals: Totals, count: int
@@ -97,26 +99,27 @@ class TopTokens:
             rows: which of them continue each hypothesis [beam group, beam].
             totals: summed log-probabilities of the hypotheses [beam group, beam]; -inf for a dead one.
         """
-        members = len(rows)
+        # Everything is taken by places in flat arrays, which costs a fraction of what several index arrays do.
+        fold, (members, beams) = self._fold, rows.shape
         member: NDArray[np.intp] = np.arange(members, dtype=np.intp)[:, None]
-        coarse = self._coarse.maxima(maxima)
-        grouped = (coarse[rows] + totals[:, :, None]).reshape(members, -1)
-        beam, group = np.divmod(_largest(grouped, count), coarse.shape[1])
-        values = grouped
-        for values_of, fold in ((maxima, self._coarse), (scores, self._fine)):
-            columns = fold.columns[group]
-            found = values_of[rows[member, beam][:, :, None], columns]
-            found = found + totals[member, beam][:, :, None]
-            if fold.rest:
-                found += fold.absent[group]
-            values = found.reshape(members, -1)
-            best = _largest(values, count)
-            beam = beam[member, best // columns.shape[2]]
-            group = columns.reshape(members, -1)[member, best]
-            values = values[member, best]
+        grouped = (maxima.take(rows, axis=0) + totals[:, :, None]).reshape(members, -1)
+        picked = _largest(grouped, count)
+        beam = picked // fold.groups
+        group = picked - beam * fold.groups
+        hypothesis = beam + member * beams
+        columns = fold.columns.take(group, axis=0)
+        places = columns + (rows.take(hypothesis) * scores.shape[1])[:, :, None]
+        values = scores.reshape(-1).take(places) + totals.take(hypothesis)[:, :, None]
+        if fold.rest:
+            values += fold.absent.take(group, axis=0)
+        values = values.reshape(members, -1)
+        best = _largest(values, count)
+        found = best + member * values.shape[1]
+        token, total = columns.take(found), values.take(found)
+        parent = beam.take(best // columns.shape[2] + member * picked.shape[1])
         # Equal totals are ordered by parent and token, so that nothing depends on how the groups were partitioned.
-        order = np.lexsort((beam * scores.shape[1] + group, -values), axis=1)
-        return Candidates(beam[member, order], group[member, order], values[member, order])
+        order = np.lexsort((parent * scores.shape[1] + token, -total), axis=1) + member * best.shape[1]
+        return Candidates(parent.take(order), token.take(order), total.take(order))
 
 
 class _Fold:

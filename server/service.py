@@ -5,58 +5,30 @@ It does not know gRPC, bytes on the wire, or scheduling.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
 from regard.v1 import translation_pb2
-from server.bundle import LoadedBundle
+from server.attention_choice import AttentionChoice
 from server.calls import Call, Draft
-from server.errors import CallerError, EngineFault, InvalidRequest, RegardError
-from server.messages import AttentionChoice, check_text, read_score_request, read_translate_request
+from server.errors import CallerError, InvalidRequest, RegardError
+from server.hypotheses import write_item_error, write_model
+from server.items import Decode, Item, Prepared, alone, decode_items, find_model, is_small
+from server.messages import check_text, read_score_request, read_translate_request
 from server.metrics import Metrics
 from server.offload import Offload
 from server.registry import Registry
-from server.replies import write_item_error, write_model, write_score, write_translation
-from server.request import DecodeRequest, DecodeResult, ModelKey, SearchOptions
+from server.replies import write_score, write_translation
+from server.request import DecodeRequest, ModelKey, SearchOptions
 from server.settings import Limits
 from server.status import number_of
+from server.tasks import Task
 from server.text import EncodedTarget, SourceSegment, TextPipeline
 
-Item = TypeVar("Item")
-Decode = Callable[
-    [ModelKey, Sequence[Sequence[DecodeRequest]], Callable[[int], None]],
-    Awaitable[Sequence[tuple[DecodeResult, ...] | RegardError]],
-]
-
-# Splitting and tokenising this many characters takes about as long as handing them to a thread;
-# so does writing a reply with this many tokens, or this many cells of attention.
+# Splitting and tokenising this many characters takes about as long as handing them to a thread.
 _SMALL_TEXT = 2048
-_SMALL_TOKENS = 512
-_SMALL_CELLS = 16_384
 # What a prepared token takes in memory, its spans and its share of words included.
 _BYTES_PER_TOKEN = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared(Generic[Item]):
-    """One item of a call, ready for the engine.
-
-    Attributes:
-        item: what its reply is written from.
-        sources: all its sentences, those included that the model is not asked for.
-        target_tokens: given with it.
-        requests: for the engine.
-    """
-
-    item: Item
-    sources: Sequence[SourceSegment]
-    target_tokens: int = 0
-    requests: list[DecodeRequest]
-
-    @property
-    def source_tokens(self) -> int:
-        return sum(len(source.ids) for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +57,12 @@ class TranslationService:
         Raises:
             RegardError: the call as a whole failed, or its only text did.
         """
-        bundle = self._resolve(request.model, request.version, call)
+        bundle = find_model(self.registry, request.model, request.version, Task.TRANSLATION, call)
         pipeline = self.pipelines[bundle.key]
         order = read_translate_request(request, bundle=bundle, limits=self.limits)
         context = replace(call.context, priority=order.priority)
 
-        def prepare(index: int) -> _Prepared[tuple[SourceSegment, ...]]:
+        def prepare(index: int) -> Prepared[tuple[SourceSegment, ...]]:
             field = f"texts[{index}]"
             check_text(order.texts[index], field=field, limits=self.limits)
             most = self.limits.max_segments_per_call
@@ -105,10 +77,10 @@ class TranslationService:
                 for segment in segments
                 if segment.known  # The others have nothing in them that the model could read.
             ]
-            return _Prepared(item=segments, sources=segments, requests=requests)
+            return Prepared(item=segments, sources=len(segments), source_tokens=_count(segments), requests=requests)
 
         prepared = await self._prepare(prepare, call, field="texts", sizes=list(map(len, order.texts)))
-        answers = await self._decode(bundle.key, prepared, call)
+        answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
 
         def write() -> translation_pb2.TranslateResponse:
             response = translation_pb2.TranslateResponse(model=write_model(bundle))
@@ -130,7 +102,10 @@ class TranslationService:
                 )
             return response
 
-        return Draft(write=write, small=_is_small(call, answers, order.attention))
+        return Draft(
+            write=write,
+            small=is_small(call, len(answers), cells=_cells(call, order.attention)),
+        )
 
     async def score(self, request: translation_pb2.ScoreTranslationRequest, call: Call) -> Draft:
         """Answer ScoreTranslation.
@@ -138,12 +113,12 @@ class TranslationService:
         Raises:
             RegardError: the call as a whole failed, or its only pair did.
         """
-        bundle = self._resolve(request.model, request.version, call)
+        bundle = find_model(self.registry, request.model, request.version, Task.TRANSLATION, call)
         pipeline = self.pipelines[bundle.key]
         order = read_score_request(request, bundle=bundle, limits=self.limits)
         context = replace(call.context, priority=order.priority)
 
-        def prepare(index: int) -> _Prepared[tuple[SourceSegment, EncodedTarget]]:
+        def prepare(index: int) -> Prepared[tuple[SourceSegment, EncodedTarget]]:
             field = f"pairs[{index}]"
             for side, text in zip(("source", "target"), order.pairs[index], strict=True):
                 check_text(text, field=f"{field}.{side}", limits=self.limits)
@@ -161,13 +136,17 @@ class TranslationService:
                 keep_attention=order.attention is not None and order.attention.needs_every_head,
                 context=context,
             )
-            return _Prepared(
-                item=(segments[0], target), sources=segments, target_tokens=len(target.ids), requests=[request]
+            return Prepared(
+                item=(segments[0], target),
+                sources=len(segments),
+                source_tokens=_count(segments),
+                target_tokens=len(target.ids),
+                requests=[request],
             )
 
         sizes = [len(source) + len(target) for source, target in order.pairs]
         prepared = await self._prepare(prepare, call, field="pairs", sizes=sizes)
-        answers = await self._decode(bundle.key, prepared, call)
+        answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
 
         def write() -> translation_pb2.ScoreTranslationResponse:
             response = translation_pb2.ScoreTranslationResponse(model=write_model(bundle))
@@ -180,23 +159,21 @@ class TranslationService:
                 response.results.append(write_score(source, target, result, attention=order.attention))
             return response
 
-        return Draft(write=write, small=_is_small(call, answers, order.attention))
-
-    def _resolve(self, name: str, version: str, call: Call) -> LoadedBundle:
-        bundle = self.registry.resolve(name, version)
-        call.model, call.version = bundle.key
-        return bundle
+        return Draft(
+            write=write,
+            small=is_small(call, len(answers), cells=_cells(call, order.attention)),
+        )
 
     async def _prepare(
-        self, prepare: Callable[[int], _Prepared[Item]], call: Call, *, field: str, sizes: Sequence[int]
-    ) -> list[_Prepared[Item] | RegardError]:
+        self, prepare: Callable[[int], Prepared[Item]], call: Call, *, field: str, sizes: Sequence[int]
+    ) -> list[Prepared[Item] | RegardError]:
         """Prepare one item for each size, in characters; one that its caller got wrong becomes its error.
 
         Items go to the threads one by one, so that a call with many does not keep others waiting.
         """
         small = sum(sizes) <= _SMALL_TEXT
         segments = 0
-        items: list[_Prepared[Item] | RegardError] = []
+        items: list[Prepared[Item] | RegardError] = []
         for index in range(len(sizes)):
             try:
                 item = await self.offload.run(lambda index=index: prepare(index), small=small)
@@ -204,51 +181,17 @@ class TranslationService:
                 items.append(error)
                 continue
             items.append(item)
-            segments += len(item.sources)
+            segments += item.sources
             if segments > self.limits.max_segments_per_call:
                 limit = self.limits.max_segments_per_call
                 raise InvalidRequest(field, f"at most {limit} sentences in one call; {field}[{index}] exceeds that")
             call.account.add(_BYTES_PER_TOKEN * (item.source_tokens + item.target_tokens))
-        return _alone(items)
-
-    async def _decode(
-        self, key: ModelKey, items: Sequence[_Prepared[Item] | RegardError], call: Call
-    ) -> list[tuple[Item, tuple[DecodeResult, ...]] | RegardError]:
-        """Decode what could be prepared; keep the errors of the rest, and of what fails on the way, in their places."""
-        requests = [[] if isinstance(item, RegardError) else item.requests for item in items]
-        call.segments = sum(map(len, requests))
-        call.source_tokens = sum(item.source_tokens for item in items if isinstance(item, _Prepared))
-        answers: list[tuple[Item, tuple[DecodeResult, ...]] | RegardError] = []
-        for item, outcome in zip(items, await self.decode(key, requests, call.account.add), strict=True):
-            if isinstance(item, RegardError):
-                answers.append(item)
-            elif isinstance(outcome, RegardError):
-                answers.append(outcome)
-            else:
-                answers.append((item.item, outcome))
-                self._observe(outcome, call)
-        return _alone(answers)
-
-    def _observe(self, results: tuple[DecodeResult, ...], call: Call) -> None:
-        for result in results:
-            timing = result.timing
-            token_seconds = timing.decode_seconds / max(1, timing.steps)
-            self.metrics.segment(
-                first_token_seconds=timing.queue_seconds + timing.encode_seconds + token_seconds,
-                inter_token_seconds=token_seconds,
-            )
-            call.target_tokens += sum(len(hypothesis.tokens) for hypothesis in result.hypotheses)
+        return alone(items)
 
 
-def _alone(items: Sequence[Item | RegardError]) -> list[Item | RegardError]:
-    """The items, unless an error concerns the call: one that no item can be blamed for, or that of the only item."""
-    for item in items:
-        if isinstance(item, RegardError) and (len(items) == 1 or not isinstance(item, CallerError | EngineFault)):
-            raise item
-    return list(items)
+def _cells(call: Call, attention: AttentionChoice | None) -> int:
+    return call.source_tokens * call.target_tokens if attention is not None else 0
 
 
-def _is_small(call: Call, answers: Sequence[object], attention: AttentionChoice | None) -> bool:
-    tokens = call.source_tokens + call.target_tokens
-    cells = call.source_tokens * call.target_tokens if attention is not None else 0
-    return tokens <= _SMALL_TOKENS and cells <= _SMALL_CELLS and len(answers) <= _SMALL_TOKENS
+def _count(segments: Sequence[SourceSegment]) -> int:
+    return sum(len(segment.ids) for segment in segments)

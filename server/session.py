@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from server.decoder import Tensors
 from server.errors import BundleError, DeviceUnavailable
 from server.graph_check import check_ports, describe
 from server.ports import STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
-from server.request import Ids
+from server.request import Ids, Pixels
 from server.state import buffer_shape
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -53,18 +54,21 @@ class OpenModel:
         self.facts = describe(bundle)
         self._encode = encode
         self._step = step
-        # A buffer begins empty, whatever the graph says.
-        self._encoded = [port.name for port in bundle.encode.outputs if TARGET not in port.axes]
+        # A buffer begins empty, whatever the graph says. What encoding itself looked at is of no use to a step.
+        self._encoded = [
+            port.name for port in bundle.encode.outputs if TARGET not in port.axes and port.role != "encoder_attention"
+        ]
 
-    def encode(self, source: Ids, source_length: Ids) -> Tensors:
-        """Read source int64 [batch, source]; see `Decoder.encode`.
+    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+        """Read source int64 [batch, source], or pixels uint8 [batch, height, width, 3]; see `Decoder.encode`.
 
         Raises:
             ValueError: an axis or a length is 0, which would abort the whole process.
         """
         if 0 in source.shape or not len(source_length) or int(source_length.min()) < 1:
             raise ValueError(f"source has shape {source.shape} and lengths {source_length}; all must be at least 1")
-        outputs = self._encode.run(self._encoded, {"source": source, "source_length": source_length})
+        inputs = {"source": source, "source_length": source_length} if self.facts.pixels is None else {"pixels": source}
+        outputs = self._encode.run(self._encoded, inputs)
         return dict(zip(self._encoded, outputs, strict=True))
 
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
@@ -98,6 +102,10 @@ class OpenModel:
 
         return run
 
+    def end_trace(self) -> dict[str, Path]:
+        """Finish what `open_model(trace=...)` began; the files with the times of all runs, by graph."""
+        return {"encode": Path(self._encode.end_profiling()), "step": Path(self._step.end_profiling())}
+
     def _copying_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
         """As `bind_step`, for devices with their own memory: there a bound input is copied once, not at every run."""
         names = [port.name for port in self.bundle.step.outputs]
@@ -128,7 +136,9 @@ class OpenModel:
                     ) from error
 
     def _try(self, width: int, rows: int) -> None:
-        source = np.full((rows, width), self.facts.end_id, dtype=np.int64)
+        source: Ids | Pixels = np.full((rows, width), self.facts.end_id, dtype=np.int64)
+        if self.facts.pixels is not None:
+            source = np.zeros((rows, *self.facts.pixels, 3), dtype=np.uint8)
         encoded = self.encode(source, np.full(rows, width, dtype=np.int64))
         for port in self.bundle.encode.outputs:
             if port.name in encoded:
@@ -168,13 +178,14 @@ class OpenModel:
             )
 
 
-def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int) -> OpenModel:
+def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int, trace: Path | None = None) -> OpenModel:
     """Open both graphs of a bundle and try them once.
 
     Args:
         bundle: whose files and manifest are checked.
         device: `auto` takes CUDA where it really works, and the processor elsewhere; `OpenModel.provider` says which.
         intra_op_threads: threads of one run; several runs may go on at once.
+        trace: folder for the times of all operators of all runs, see `OpenModel.end_trace`; None to take none.
 
     Raises:
         BundleError: the runtime refuses a graph, or its ports are not those of the manifest.
@@ -183,7 +194,7 @@ def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int) -
     provider = _provider(device)
     try:
         sessions = [
-            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads)
+            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
             for spec in (bundle.encode, bundle.step)
         ]
     except DeviceUnavailable:
@@ -191,11 +202,13 @@ def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int) -
             raise
         provider = CPU
         sessions = [
-            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads)
+            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
             for spec in (bundle.encode, bundle.step)
         ]
     model = OpenModel(bundle, sessions[0], sessions[1], provider)
-    model.warm_up(widths=(min(_PROBE_WIDTH, bundle.max_source_tokens),), rows=(1, 2))
+    # All pictures have the same number of positions.
+    width = min(_PROBE_WIDTH, bundle.max_source_tokens) if bundle.image is None else bundle.max_source_tokens
+    model.warm_up(widths=(width,), rows=(1, 2))
     return model
 
 
@@ -215,7 +228,7 @@ def _provider(device: Device) -> str:
 
 
 def _open(
-    bundle: LoadedBundle, spec: GraphSpec, *, provider: str, intra_op_threads: int
+    bundle: LoadedBundle, spec: GraphSpec, *, provider: str, intra_op_threads: int, trace: Path | None
 ) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = intra_op_threads
@@ -223,6 +236,9 @@ def _open(
     options.log_severity_level = _LOG_ERRORS
     # Patterns are kept for each shape that was ever seen, and shapes are many here.
     options.enable_mem_pattern = False
+    if trace is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(trace / spec.path.stem)  # pyright: ignore[reportAttributeAccessIssue] - the stubs lack it
     # A spinning thread takes the processor from the next worker.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")

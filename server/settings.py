@@ -33,6 +33,9 @@ class Limits:
         max_text_bytes: UTF-8 bytes of one text.
         max_segments_per_call: sentences of all texts of a request.
         max_beam_size: largest beam.
+        max_images: pictures in a request.
+        max_image_bytes: of the file of one picture.
+        max_image_pixels: of one picture, as the header of its file says.
         max_message_bytes: of a request or a reply on the wire.
     """
 
@@ -40,11 +43,23 @@ class Limits:
     max_text_bytes: int = 65_536
     max_segments_per_call: int = 512
     max_beam_size: int = 16
+    max_images: int = 64
+    max_image_bytes: int = 16 * _MEBIBYTE
+    max_image_pixels: int = 50_000_000
     max_message_bytes: int = 32 * _MEBIBYTE
 
     def __post_init__(self) -> None:
-        for name in ("max_texts", "max_text_bytes", "max_segments_per_call", "max_beam_size"):
+        for name in (
+            "max_texts",
+            "max_text_bytes",
+            "max_segments_per_call",
+            "max_beam_size",
+            "max_images",
+            "max_image_bytes",
+        ):
             _within(name, getattr(self, name), 1, 2**31 - 1)
+        # Pillow refuses more by itself, and warns of half as many.
+        _within("max_image_pixels", self.max_image_pixels, 1, 89_478_485)
         _within("max_message_bytes", self.max_message_bytes, 1024, 2**31 - 1)
 
 
@@ -66,6 +81,8 @@ class ServerSettings:
         reflection: whether clients may list services.
         max_concurrent_calls: calls answered at the same time.
         max_bytes_held: requests, answers and replies of all calls at the same time; one call may hold half.
+        max_decoding_bytes: memory that pictures may take while they are decoded, all together; the others wait. One
+            that takes more is decoded alone.
         max_connection_age: seconds after which a connection is closed gently; 0 keeps it.
         default_deadline: seconds given to a call whose caller sets no deadline.
         grace: seconds that running calls get when the server is told to stop.
@@ -88,6 +105,7 @@ class ServerSettings:
     reflection: bool = True
     max_concurrent_calls: int = 1024
     max_bytes_held: int = 256 * _MEBIBYTE
+    max_decoding_bytes: int = 256 * _MEBIBYTE
     max_connection_age: float = 0.0
     default_deadline: float = 60.0
     grace: float = 10.0
@@ -109,6 +127,7 @@ class ServerSettings:
         _within("queue_limit", self.queue_limit, self.limits.max_segments_per_call, 10_000_000)
         _within("max_concurrent_calls", self.max_concurrent_calls, 1, 1_000_000)
         _within("max_bytes_held", self.max_bytes_held, 4 * self.limits.max_message_bytes, 2**63 - 1)
+        _within("max_decoding_bytes", self.max_decoding_bytes, _MEBIBYTE, 2**63 - 1)
         _within("max_connection_age", self.max_connection_age, 0, 31_536_000)
         _within("default_deadline", self.default_deadline, 0.001, 86_400)
         _within("grace", self.grace, 0, 86_400)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from server.bounds import longest_target
 from server.decoder import DecoderFacts
 from server.history import Leaf, Slots
 from server.request import DecodeRequest, Ids
@@ -88,7 +87,7 @@ class SlotTable:
         self.limit[place] = target_limit(request, facts)
         self.minimum[place] = 0 if forced else request.search.min_length
         self.deadline[place] = request.context.deadline
-        self.source_length[place] = len(request.source)
+        self.source_length[place] = facts.positions(request.source)
         self.total[place] = -np.inf
         self.total[slots[0]] = 0.0
         self.single[place] = beams == 1
@@ -111,4 +110,4 @@ def target_limit(request: DecodeRequest, facts: DecoderFacts) -> int:
     """Return after how many tokens a request ends at the latest, the end of sentence of a forced target counted."""
     if request.forced_target is not None:
         return len(request.forced_target) + 1
-    return min(request.search.max_length, longest_target(len(request.source), facts.max_target_tokens))
+    return min(request.search.max_length, facts.most_tokens(facts.positions(request.source)))

@@ -16,7 +16,7 @@ from server.engine_settings import EngineSettings
 from server.errors import CallCancelled, DeadlinePassed, EngineFault, RegardError
 from server.observer import EngineObserver
 from server.pool import Ended, Pool
-from server.request import DecodeResult, ModelKey, Timing
+from server.request import DecodeResult, ModelKey, Pixels, Timing
 from server.scheduler import Job, PoolKey
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,8 @@ class Worker:
         now = self._clock()
         for job in jobs:
             self._observer.queued(began - job.submitted)
-            self._observer.tokens("source", len(job.request.source))
+            if self._decoders[key.model].facts.pixels is None:
+                self._observer.tokens("source", len(job.request.source))
         try:
             pool = self._pools.get(key)
             if pool is None:
@@ -144,6 +145,9 @@ class Worker:
 
     def _encode(self, key: PoolKey, jobs: Sequence[Job]) -> Tensors:
         decoder = self._decoders[key.model]
+        if decoder.facts.pixels is not None:
+            pixels: Pixels = np.stack([job.request.source for job in jobs], dtype=np.uint8)
+            return decoder.encode(pixels, np.full(len(jobs), key.width, dtype=np.int64))
         source = np.full((len(jobs), key.width), decoder.facts.pad_id, dtype=np.int64)
         length = np.array([len(job.request.source) for job in jobs], dtype=np.int64)
         for row, job in enumerate(jobs):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from server.decoder import DecoderFacts, Tensors
 from server.ports import PortSpec
-from server.request import CallContext, DecodeRequest, Ids, SearchOptions
+from server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 NEVER = (PAD, UNKNOWN, BEGIN)
@@ -143,7 +143,7 @@ class FakeDecoder:
             max_target_tokens=self.max_target_tokens,
         )
 
-    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
         """See `Decoder.encode`."""
         assert source.min() >= 0
         assert source_length.min() >= 1
@@ -269,6 +269,7 @@ def request(
     length_penalty: float = 1.0,
     min_length: int = 0,
     max_length: int = 40,
+    no_repeat_ngram: int = 0,
     forced: Sequence[int] | None = None,
     keep_attention: bool = True,
     priority: int = 0,
@@ -283,6 +284,7 @@ def request(
             length_penalty=length_penalty,
             min_length=min_length,
             max_length=max_length,
+            no_repeat_ngram=no_repeat_ngram,
         ),
         forced_target=None if forced is None else np.array(forced, dtype=np.int64),
         keep_attention=keep_attention,

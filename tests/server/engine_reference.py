@@ -31,11 +31,22 @@ class Expected:
     end_log_probability: float
 
 
-def allowed(score: Score, source: Prefix, prefix: Prefix, *, minimum: int) -> dict[int, float]:
+def allowed(score: Score, source: Prefix, prefix: Prefix, *, minimum: int, ngram: int = 0) -> dict[int, float]:
     """Return the tokens that may follow a prefix, with their log-probabilities."""
     scores = score(source, prefix).tolist()
     banned = {*NEVER, *((END,) if len(prefix) < minimum else ())}
-    return {token: value for token, value in enumerate(scores) if token not in banned and value > -math.inf}
+    found = {token: value for token, value in enumerate(scores) if token not in banned and value > -math.inf}
+    fresh = {token: value for token, value in found.items() if token == END or not repeats((*prefix, token), ngram)}
+    if found and not fresh and scores[END] > -math.inf:
+        # Ending too early is better than saying it all again.
+        return {END: scores[END]}
+    return fresh
+
+
+def repeats(tokens: Prefix, ngram: int) -> bool:
+    """Tell whether the last `ngram` tokens stand together somewhere before, too; never for 0."""
+    runs = [tokens[start : start + ngram] for start in range(len(tokens) - ngram + 1)]
+    return ngram > 0 and bool(runs) and runs[-1] in runs[:-1]
 
 
 def make(
@@ -69,7 +80,9 @@ def search(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected
         grown = [
             (total + value, (*prefix, token))
             for total, prefix in live
-            for token, value in allowed(score, source, prefix, minimum=options.min_length).items()
+            for token, value in allowed(
+                score, source, prefix, minimum=options.min_length, ngram=options.no_repeat_ngram
+            ).items()
         ]
         if not grown and not finished:
             # Nothing may follow: the first ordinary token does, at a price.

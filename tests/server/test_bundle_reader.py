@@ -178,6 +178,7 @@ WRONG_FIELDS: list[tuple[Change, str]] = [
     (lambda m: m.pop("tokenizer"), "tokenizer.file is missing"),
     (lambda m: m["tokenizer"].update(file="other.json"), "'other.json', which is not among the files"),
     (lambda m: m["tokenizer"].update(vocabularySize=63), "has 64 entries, expected vocabulary_size 63"),
+    (lambda m: m["attention"].update(alignmentLag=2), "attention.alignment_lag is 2, expected 0 or 1"),
     (lambda m: m["tokenizer"].pop("endId"), "the id of </s> is 0, expected 3"),
     (lambda m: m["tokenizer"].update(beginId=3, endId=2), "the id of <s> is 3, expected 2"),
     (lambda m: speak(m, ["fr", "de"], fr=62), "target_end_ids has fr, but target_languages are fr, de"),

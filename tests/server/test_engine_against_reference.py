@@ -11,7 +11,7 @@ import torch
 from server.decoder import DecoderFacts, Tensors
 from server.pool import Pool
 from server.ports import PortSpec
-from server.request import DecodeRequest, Hypothesis, Ids, ModelKey
+from server.request import DecodeRequest, Hypothesis, Ids, ModelKey, Pixels
 from server.scheduler import Job, PoolKey
 from tests.server.engine_fakes import END, request
 from training.rnn import Rnn, RnnConfig, RnnMemory, RnnState
@@ -53,7 +53,7 @@ class TorchDecoder:
         self.model = model
 
     @torch.inference_mode()
-    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
         memory, state = self.model.encode(torch.as_tensor(source), torch.as_tensor(source_length))
         found = {f"memory.{name}": getattr(memory, name).numpy() for name in memory._fields}
         return {**found, "state.hidden": state.hidden.numpy()}

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from regard.v1 import attention_pb2, bundle_pb2, decoding_pb2, translation_pb2
 from server.alignment import Encoding
 from server.bundle import LoadedBundle, load_bundle
+from server.decoding_choice import DecodingChoice
 from server.errors import InvalidRequest, UnsupportedByModel
 from server.messages import (
-    DecodingChoice,
     TranslateOrder,
     check_text,
     read_score_request,

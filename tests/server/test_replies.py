@@ -12,7 +12,8 @@ from server.alignment import Encoding
 from server.attention_choice import AttentionChoice
 from server.bundle import LoadedBundle, load_bundle
 from server.errors import DeadlinePassed, InvalidRequest
-from server.replies import write_item_error, write_model, write_score, write_translation
+from server.hypotheses import write_item_error, write_model
+from server.replies import write_score, write_translation
 from server.request import DecodeResult, FinishReason, Hypothesis, Timing, Weights
 from server.text import SourceSegment, TextPipeline
 from server.words import Word

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from server.decoder import DecoderFacts, Tensors
 from server.ports import PortSpec
-from server.request import Ids
+from server.request import Ids, Pixels
 from server.rows import RowBuffers
 from server.state import buffer_shape
 
@@ -53,7 +53,7 @@ class CountingDecoder:
             state_in_place=in_place,
         )
 
-    def encode(self, source: Ids, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
         raise NotImplementedError
 
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:

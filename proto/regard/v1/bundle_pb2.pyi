@@ -490,8 +490,11 @@ class AttentionAxes(_message.Message):
     LAYERS_FIELD_NUMBER: _builtins.int
     HEADS_FIELD_NUMBER: _builtins.int
     ALIGNMENT_HEADS_FIELD_NUMBER: _builtins.int
+    ALIGNMENT_LAG_FIELD_NUMBER: _builtins.int
     layers: _builtins.int
     heads: _builtins.int
+    alignment_lag: _builtins.int
+    """The step at which they look at what a token translates: 0 is the one that predicts it, 1 the next, which is fed it."""
     @_builtins.property
     def alignment_heads(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttentionHead]:
         """The heads whose mean gives alignments."""
@@ -502,10 +505,11 @@ class AttentionAxes(_message.Message):
         layers: _builtins.int = ...,
         heads: _builtins.int = ...,
         alignment_heads: _abc.Iterable[Global___AttentionHead] | None = ...,
+        alignment_lag: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_heads", b"alignment_heads", "heads", b"heads", "layers", b"layers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alignment_heads", b"alignment_heads", "alignment_lag", b"alignment_lag", "heads", b"heads", "layers", b"layers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

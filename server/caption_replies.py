@@ -1,0 +1,64 @@
+"""Writes answers to pictures: decode results and maps to protobuf.
+
+It does not know requests on the wire, files of pictures, queues or threads.
+"""
+
+from __future__ import annotations
+
+from regard.v1 import attention_pb2, captioning_pb2
+from server.alignment import merge_targets
+from server.attention_choice import AttentionChoice
+from server.hypotheses import chosen_weights, fill_hypothesis, fill_timing, fill_weights
+from server.image_input import ImageInput
+from server.images import Picture
+from server.request import DecodeResult, Hypothesis
+from server.text import RenderedTarget, TextPipeline
+
+
+def write_caption(
+    picture: Picture,
+    result: DecodeResult,
+    *,
+    pipeline: TextPipeline,
+    image: ImageInput,
+    attention: AttentionChoice | None,
+) -> captioning_pb2.CaptionResult:
+    """Write the answer to one picture.
+
+    Args:
+        picture: as it was read.
+        result: of it.
+        pipeline: turns ids into text.
+        image: whose rows and columns the maps have.
+        attention: what to send of it, or None.
+
+    Raises:
+        ValueError: a number in the result is not finite.
+    """
+    reply = captioning_pb2.CaptionResult()
+    for hypothesis in result.hypotheses:
+        target = pipeline.render(hypothesis.tokens)
+        filled = reply.hypotheses.add()
+        fill_hypothesis(filled, hypothesis, target)
+        if attention is not None:
+            _fill_maps(filled.attention, hypothesis, target, image, attention)
+    reply.text = reply.hypotheses[0].text
+    reply.image.format = picture.format
+    reply.image.width, reply.image.height = picture.width, picture.height
+    reply.image.orientation = picture.orientation
+    reply.image.rows, reply.image.columns = image.rows, image.columns
+    fill_timing(reply.timing, result.timing)
+    return reply
+
+
+def _fill_maps(
+    reply: attention_pb2.Attention,
+    hypothesis: Hypothesis,
+    target: RenderedTarget,
+    image: ImageInput,
+    choice: AttentionChoice,
+) -> None:
+    weights = chosen_weights(hypothesis, choice)
+    if choice.by_word:
+        weights = merge_targets(weights, target.words)
+    fill_weights(reply, weights, choice, axes=("row", "column"), shape=(image.rows, image.columns), largest="k")
