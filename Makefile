@@ -5,10 +5,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check stubs bench minimal clean
+.PHONY: help setup demo serve test check stubs bench ctranslate2 minimal clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Regard needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -51,10 +51,14 @@ stubs: .venv/developed ## regenerate the protobuf and gRPC stubs
 bench: .venv/developed ## speed and memory of the embedded model, side by side with torch
 	@$(BIN)/python tests/benchmarks/recurrent.py
 
+ctranslate2: ## an environment of its own with CTranslate2, for `regard bench engine`
+	@$(PYTHON) -m venv .venv-ctranslate2
+	@.venv-ctranslate2/bin/python -m pip --disable-pip-version-check --quiet install -r loadtest/ctranslate2.txt
+
 minimal: ## boot the server from an environment with nothing but the serve extra
 	@$(PYTHON) -m venv --clear .venv-serve
 	@.venv-serve/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt '.[serve]'
 	@.venv-serve/bin/python tests/contract/minimal.py
 
 clean: ## remove the environments
-	rm -rf .venv .venv-serve
+	rm -rf .venv .venv-serve .venv-ctranslate2

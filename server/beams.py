@@ -88,8 +88,9 @@ class BeamSearch:
         length = table.length.take(slots[:, 0])
         at_limit = length >= table.limit.take(slots[:, 0])
         if self._all_go_on(candidates, beams) and not at_limit.any():
-            parent, token, total = (part[:, :beams] for part in candidates)
-            row = rows.take(parent + np.arange(0, rows.size, beams)[:, None])
+            parent, token = candidates.parent[:, :beams], candidates.token[:, :beams]
+            total = candidates.total[:, :beams]
+            row = rows.take(np.add(parent, np.arange(0, rows.size, beams)[:, None]))
             self._note(slots, length[:, None] - 1, parent, token, total, _chosen(scores, row, token))
             return Growth(slots.reshape(-1), row.reshape(-1), token.reshape(-1), [])
 
@@ -175,7 +176,7 @@ class BeamSearch:
 
 def _chosen(scores: Weights, rows: Index, tokens: Ids) -> Weights:
     """Return the log-probabilities of tokens in rows, of which none is below FLOOR."""
-    return np.maximum(scores.reshape(-1).take(rows * scores.shape[1] + tokens), FLOOR)
+    return np.maximum(scores.reshape(-1).take(np.add(rows * scores.shape[1], tokens)), FLOOR)
 
 
 def _members(members: Sequence[Running], which: NDArray[np.bool_]) -> list[Running]:

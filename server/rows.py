@@ -141,25 +141,24 @@ class RowBuffers:
         movers = [row for row in range(left, self.count) if row not in gone]
         holes = sorted(row for row in gone if row < left)
         if len(holes) > _FEW:
-            self._move(np.array(movers, dtype=np.intp), np.array(holes, dtype=np.intp))
+            sources, targets = np.array(movers, dtype=np.intp), np.array(holes, dtype=np.intp)
+            self._move(sources, targets)
+            self.state.copy(sources, targets)
         else:
             # Copying one row needs no index arrays.
             for hole, mover in zip(holes, movers, strict=True):
                 self._move(mover, hole)
+                self.state.copy_one(mover, hole)
         self.count = left
 
     def _move(self, sources: Index | int, targets: Index | int) -> None:
-        """Let the slots of some rows go on in other rows, none of which is among the first."""
+        """Let the slots of some rows go on in other rows, none of which is among the first; all but their state."""
         moved = self.slots[sources]
         self.slots[targets] = moved
         self.row_of_slot[moved] = targets
         self.token[targets] = self.token[sources]
         for buffer in self._memory.values():
             buffer[targets] = buffer[sources]
-        if isinstance(sources, int) or isinstance(targets, int):
-            self.state.copy_one(sources, targets)
-        else:
-            self.state.copy(sources, targets)
 
     def clear(self, slots: Index) -> None:
         """Forget what the rows of slots wrote, if it may hold what is no number; to be removed next."""

@@ -57,7 +57,9 @@ def best_tokens(scores: Weights, ordinary: int) -> tuple[Ids, Weights, Flags]:
         ordinary: taken where nothing is allowed.
     """
     token = scores.argmax(axis=1)
-    best = scores.reshape(-1).take(token + np.arange(0, scores.size, scores.shape[1]))
+    starts: Ids = np.arange(0, scores.size, scores.shape[1], dtype=np.int64)
+    places: Ids = np.add(token, starts)
+    best = scores.reshape(-1).take(places)
     # Where nothing is out of the ordinary two comparisons say so; NaN is not more or less than anything.
     if best.min(initial=0.0) >= FLOOR and best.max(initial=-np.inf) < np.inf:
         return token, best, np.ones(len(best), dtype=np.bool_)
@@ -102,23 +104,26 @@ class TopTokens:
         # Everything is taken by places in flat arrays, which costs a fraction of what several index arrays do.
         fold, (members, beams) = self._fold, rows.shape
         member: NDArray[np.intp] = np.arange(members, dtype=np.intp)[:, None]
-        grouped = (maxima.take(rows, axis=0) + totals[:, :, None]).reshape(members, -1)
+        grouped: Totals = (maxima.take(rows, axis=0) + totals[:, :, None]).reshape(members, -1)
         picked = _largest(grouped, count)
-        beam = picked // fold.groups
+        beam: NDArray[np.intp] = picked // fold.groups
         group = picked - beam * fold.groups
-        hypothesis = beam + member * beams
-        columns = fold.columns.take(group, axis=0)
-        places = columns + (rows.take(hypothesis) * scores.shape[1])[:, :, None]
-        values = scores.reshape(-1).take(places) + totals.take(hypothesis)[:, :, None]
+        hypothesis: NDArray[np.intp] = np.add(beam, member * beams)
+        columns: NDArray[np.intp] = fold.columns.take(group, axis=0)
+        starts: NDArray[np.intp] = np.multiply(rows.take(hypothesis), scores.shape[1])
+        places: NDArray[np.intp] = np.add(columns, starts[:, :, None])
+        values: Totals = scores.reshape(-1).take(places) + totals.take(hypothesis)[:, :, None]
         if fold.rest:
             values += fold.absent.take(group, axis=0)
         values = values.reshape(members, -1)
         best = _largest(values, count)
-        found = best + member * values.shape[1]
+        found: NDArray[np.intp] = np.add(best, member * values.shape[1])
         token, total = columns.take(found), values.take(found)
-        parent = beam.take(best // columns.shape[2] + member * picked.shape[1])
+        origin: NDArray[np.intp] = np.add(best // columns.shape[2], member * picked.shape[1])
+        parent = beam.take(origin)
         # Equal totals are ordered by parent and token, so that nothing depends on how the groups were partitioned.
-        order = np.lexsort((parent * scores.shape[1] + token, -total), axis=1) + member * best.shape[1]
+        ranked = np.lexsort((parent * scores.shape[1] + token, -total), axis=1)
+        order: NDArray[np.intp] = np.add(ranked, member * best.shape[1])
         return Candidates(parent.take(order), token.take(order), total.take(order))
 
 

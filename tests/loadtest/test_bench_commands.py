@@ -16,8 +16,9 @@ from loadtest.text_table import text_table
 from regard.v1.translation_pb2 import TranslateResponse
 
 TEXT = ("T01", "T03", "T04", "T05", "T08", "T10", "T11", "T13", "T14", "T15", "T16", "T17", "T19")
-DECODING = ("D01", "D03", "D05", "D06", "D08", "D09", "D11", "D12", "D14", "D16")
-EXPORT = ("X01", "X03", "X04", "X05", "X08", "X11", "X12")
+IMAGES = ("I01", "I02", "I03", "I04", "I06", "I08", "I10", "I11", "I13", "I14", "I15", "I16")
+DECODING = ("D01", "D02", "D03", "D05", "D06", "D08", "D09", "D11", "D12", "D14", "D16", "D17")
+EXPORT = ("X01", "X03", "X04", "X05", "X07", "X08", "X11", "X12")
 TRANSPORT = ("G01", "G02", "G07", "L01")
 
 
@@ -105,6 +106,8 @@ def test_what_cases_have_shown_is_printed_before_the_next_is_tried(
 class Answering:
     """A server that takes every ordinary call."""
 
+    translates = True
+
     def translate(self, text: str) -> Reply:
         return Reply("OK", "", TranslateResponse(), 0.0)
 
@@ -124,7 +127,7 @@ def test_an_unknown_case_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_every_case_is_tried_or_held_by_tests() -> None:
-    assert sorted({*CASES, *TESTED}) == sorted((*TEXT, *DECODING, *EXPORT, *TRANSPORT))
+    assert sorted({*CASES, *TESTED}) == sorted((*TEXT, *IMAGES, *DECODING, *EXPORT, *TRANSPORT))
 
 
 def test_every_case_that_tests_hold_has_tests() -> None:
