@@ -5,11 +5,14 @@ It does not compare anything itself: `regard verify` does.
 
 from __future__ import annotations
 
-from math import inf
-
 from regard.v1 import bundle_pb2
 from server.errors import BundleError
 from server.ports import GraphSpec
+
+# What a record may allow itself: rounding where numbers are floating, and a log-probability that still means something
+# where they are bytes.
+LARGEST_TOLERANCE = 0.01
+LARGEST_TOLERANCE_INT8 = 10.0
 
 
 def check_parity(profile: bundle_pb2.Profile, encode: GraphSpec, step: GraphSpec, *, where: str) -> None:
@@ -27,9 +30,10 @@ def check_parity(profile: bundle_pb2.Profile, encode: GraphSpec, step: GraphSpec
     if not profile.HasField("parity"):
         raise BundleError(f"{where}: parity is missing, so nothing says that its graphs compute what the model does")
     parity = profile.parity
+    most = LARGEST_TOLERANCE_INT8 if profile.precision == bundle_pb2.PRECISION_INT8 else LARGEST_TOLERANCE
     # Written so that what is no number is refused.
-    if not 0 < parity.tolerance < inf:
-        raise BundleError(f"{where}: parity.tolerance is {parity.tolerance}, expected a positive number")
+    if not 0 < parity.tolerance <= most:
+        raise BundleError(f"{where}: parity.tolerance is {parity.tolerance}, expected a positive number up to {most:g}")
     for name, tried in (
         ("batches", parity.batches),
         ("source_lengths", parity.source_lengths),

@@ -16,7 +16,8 @@ from training.recipes import RECIPES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options to a parser; torch is not loaded."""
-    recipes = "\n".join(f"  {name:14}{(recipe.__doc__ or '').splitlines()[0]}" for name, recipe in RECIPES.items())
+    width = max(map(len, RECIPES)) + 2
+    recipes = "\n".join(f"  {name:{width}}{(recipe.__doc__ or '').splitlines()[0]}" for name, recipe in RECIPES.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Train a model by a named recipe, then score the best checkpoint on the test split.\n"

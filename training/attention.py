@@ -21,15 +21,25 @@ def masked_softmax(energy: Tensor, mask: Tensor | None) -> Tensor:
     return torch.softmax(energy.masked_fill(~mask, floor), dim=-1) * mask.to(energy.dtype)
 
 
+def check_sizes(**sizes: int) -> None:
+    """Raise ValueError for a size below 1, by its name."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} is {size}, but it is at least 1.")
+
+
 class AdditiveAttention(nn.Module):
     """e_i = v . tanh(W q + U h_i), a = softmax(e), c = sum_i a_i h_i.
 
     Bahdanau, Cho and Bengio 2015, section 3.1 and appendix A.1.2.
     The keys U h_i do not depend on the query, so `project` makes them once for all steps and the caller keeps them.
+
+    Raises ValueError for a size below 1.
     """
 
     def __init__(self, *, query_dim: int, memory_dim: int, dim: int) -> None:
         super().__init__()
+        check_sizes(query_dim=query_dim, memory_dim=memory_dim, dim=dim)
         self.query = nn.Linear(query_dim, dim)
         self.key = nn.Linear(memory_dim, dim, bias=False)
         self.energy = nn.Linear(dim, 1, bias=False)
@@ -69,7 +79,8 @@ def scaled_dot_product(
 
     queries [..., query, D_Q], keys [..., source, D_Q], values [..., source, D_V], mask bool broadcast to
     [..., query, source], True where a query may look -> Y [..., query, D_V], A [..., query, source]. With K = V = X it
-    is the attention of one or many queries over inputs X.
+    is the attention of one or many queries over inputs X. What is masked has to be finite all the same: 0 times NaN is
+    NaN.
 
     Raises ValueError where queries and keys differ in size: only a product with weights W_K can make them comparable.
     """
@@ -88,10 +99,13 @@ class KeyValueAttention(nn.Module):
 
     One head of Vaswani et al. 2017, section 3.2.2, whose queries come as they are. W_K [D_X, D_Q] makes inputs of any
     size comparable with queries; the size D_V of the values, W_V [D_X, D_V], is free.
+
+    Raises ValueError for a size below 1.
     """
 
     def __init__(self, *, query_dim: int, memory_dim: int, value_dim: int) -> None:
         super().__init__()
+        check_sizes(query_dim=query_dim, memory_dim=memory_dim, value_dim=value_dim)
         self.key = nn.Linear(memory_dim, query_dim, bias=False)
         self.value = nn.Linear(memory_dim, value_dim, bias=False)
 
@@ -107,10 +121,13 @@ class SelfAttention(nn.Module):
     """Q = X W_Q, K = X W_K, V = X W_V: every input asks all inputs.
 
     Vaswani et al. 2017, section 3.2.3. It sees a set: inputs in another order give the same results in that order.
+
+    Raises ValueError for a size below 1.
     """
 
     def __init__(self, *, dim: int, query_dim: int, value_dim: int) -> None:
         super().__init__()
+        check_sizes(dim=dim, query_dim=query_dim, value_dim=value_dim)
         self.query = nn.Linear(dim, query_dim, bias=False)
         self.attention = KeyValueAttention(query_dim=query_dim, memory_dim=dim, value_dim=value_dim)
 
@@ -133,16 +150,18 @@ class MultiHeadAttention(nn.Module):
     Vaswani et al. 2017, section 3.2.2. Keys and values do not depend on the queries, so `project` makes them, once for
     a memory that is asked many times.
 
-    Raises ValueError where dim is not a multiple of heads.
+    Raises ValueError where dim is not a multiple of heads, and for a size below 1.
     """
 
     def __init__(self, *, dim: int, heads: int, memory_dim: int | None = None) -> None:
         super().__init__()
+        memory_dim = dim if memory_dim is None else memory_dim
+        check_sizes(dim=dim, memory_dim=memory_dim)
         if heads < 1 or dim % heads:
             raise ValueError(f"dim is {dim} and heads {heads}, but dim has to be a multiple of heads.")
         self.heads = heads
         self.query = nn.Linear(dim, dim)
-        self.key_value = nn.Linear(dim if memory_dim is None else memory_dim, 2 * dim)
+        self.key_value = nn.Linear(memory_dim, 2 * dim)
         self.output = nn.Linear(dim, dim)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -136,7 +136,10 @@ def load(folder: Path) -> Checkpoint:
         raise CheckpointError(
             f"tokenizer.json of {folder} has {vocabulary.size} entries, but the model has {settings['vocabulary']}."
         )
-    model = cast(Any, model_type)(config_type(**settings))
+    try:
+        model = cast(Any, model_type)(config_type(**settings))
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"The model's settings in config.json of {folder} cannot be: {error}") from error
     try:
         weights = safetensors.torch.load((folder / "model.safetensors").read_bytes())
     except SafetensorError as error:

@@ -6,7 +6,7 @@ It does not know what the map was made of, nor whether a generator, a classifier
 import torch
 from torch import Tensor, nn
 
-from training.attention import scaled_dot_product
+from training.attention import check_sizes, scaled_dot_product
 
 
 class ImageSelfAttention(nn.Module):
@@ -28,10 +28,7 @@ class ImageSelfAttention(nn.Module):
         eighth = max(channels // 8, 1)
         query_channels = eighth if query_channels is None else query_channels
         value_channels = eighth if value_channels is None else value_channels
-        sizes = {"channels": channels, "query_channels": query_channels, "value_channels": value_channels}
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"{name} is {size}, but it is at least 1.")
+        check_sizes(channels=channels, query_channels=query_channels, value_channels=value_channels)
         self.query = nn.Conv2d(channels, query_channels, kernel_size=1, bias=False)
         self.key = nn.Conv2d(channels, query_channels, kernel_size=1, bias=False)
         self.value = nn.Conv2d(channels, value_channels, kernel_size=1, bias=False)

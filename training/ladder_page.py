@@ -15,11 +15,11 @@ from training.ladder_tables import cost_table, length_table, parts_table, publis
 
 _LENGTHS = """\
 Sentences of Multi30k are short, so long sources are made by joining 2 to 4 neighbours of the test set, always the same
-ones. On the left, sources stand by their length, joined or not. On the right the content is the same at every point:
-the whole test set, read one, two, three and four sentences at a time, so that nothing but length changes. In training
-every rung has seen joined sentences: a pair goes on with the next one with probability 0.1, three in a row at most, so
-that four at a time are longer than almost anything a rung has learnt from. Bands are the middle 95 % of what resampled
-sentences give.
+ones. On the left, sources stand by their length, joined or not; the few that are longer than all its ranges are left
+out. On the right the content is the same at every point: the whole test set, read one, two, three and four sentences at
+a time, so that nothing but length changes. In training every rung has seen joined sentences: a pair goes on with the
+next one with probability 0.1, three in a row at most, so that four at a time are longer than almost anything a rung has
+learnt from. Bands are the middle 95 % of what resampled sentences give.
 """
 
 _COSTS = """\

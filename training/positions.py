@@ -32,7 +32,7 @@ class Positions(nn.Module):
     "sinusoidal" is computed, "learned" are weights (Gehring et al. 2017, section 3.1), "none" leaves inputs as they
     are. `longest` positions are told apart; the last code stands for any beyond.
 
-    Raises ValueError for a kind or combination that there is not, or where no position is told apart.
+    Raises ValueError for a kind or combination that there is not, a dim below 1, or where no position is told apart.
     """
 
     # Computed, so no checkpoint holds it.
@@ -43,6 +43,8 @@ class Positions(nn.Module):
         for name, value, known in (("positions", kind, KINDS), ("combination", combination, COMBINATIONS)):
             if value not in known:
                 raise ValueError(f"{name} is {value!r}, but it is one of {', '.join(known)}.")
+        if dim < 1:
+            raise ValueError(f"dim is {dim}, but it is at least 1.")
         if longest < 1:
             raise ValueError(f"longest is {longest}, but at least 1 position has to have a code.")
         self.kind = kind
@@ -56,7 +58,10 @@ class Positions(nn.Module):
             self.joined = nn.Linear(2 * dim, dim)
 
     def forward(self, inputs: Tensor, positions: Tensor) -> Tensor:
-        """Mark inputs [batch, source, dim] with positions int64, broadcast to [batch, source]."""
+        """Mark inputs [batch, source, dim] with positions int64 from 0, broadcast to [batch, source].
+
+        Returns marked inputs [batch, source, dim].
+        """
         if self.kind == "none":
             return inputs
         table = self.sinusoidal if self.kind == "sinusoidal" else self.learned

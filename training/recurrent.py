@@ -114,7 +114,7 @@ class Cell(nn.Module):
         initialise(self.unit, recurrent=self.recurrent.weight, bias=self.token.bias, recurrent_bias=self.recurrent.bias)
 
     def put_in(self, context: Tensor) -> Tensor:
-        """Return what a context [batch, context_dim] puts into the gates; there has to be one."""
+        """Return what a context [batch, context_dim] puts into the gates [batch, gates * dim]; there has to be one."""
         assert self.context is not None
         return self.context(context)
 

@@ -310,6 +310,7 @@ WRONG_PARITY: list[tuple[Change, str]] = [
     (lambda m: parity(m).update(tolerance=0), "parity.tolerance is 0.0, expected a positive number"),
     (lambda m: parity(m).update(tolerance="Infinity"), "parity.tolerance is inf"),
     (lambda m: parity(m).update(tolerance="NaN"), "parity.tolerance is nan"),
+    (lambda m: parity(m).update(tolerance=1), "parity.tolerance is 1.0, expected a positive number up to 0.01"),
     (lambda m: parity(m).pop("batches"), "parity.batches is [], expected positive numbers"),
     (lambda m: parity(m).update(sourceLengths=[0]), "parity.source_lengths is [0]"),
     (lambda m: parity(m).pop("steps"), "parity.steps is [0]"),

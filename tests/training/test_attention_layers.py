@@ -281,6 +281,19 @@ def test_additive_attention_is_its_definition() -> None:
     )
 
 
+@torch.inference_mode()
+def test_many_queries_of_additive_attention_find_what_each_finds_alone() -> None:
+    torch.manual_seed(3)
+    layer = AdditiveAttention(query_dim=5, memory_dim=4, dim=3)
+    queries, memory = normal(15, 2, 3, 5), normal(16, 2, 6, 4)
+    keys = layer.project(memory)
+    contexts, weights = layer.ask_many(queries, keys, memory)
+    for place in range(3):
+        context, alone = layer(queries[:, place], keys, memory, None)
+        torch.testing.assert_close(contexts[:, place], context)
+        torch.testing.assert_close(weights[:, place], alone)
+
+
 @pytest.mark.parametrize("value_dim", [1, 9])
 def test_values_have_any_size(value_dim: int) -> None:
     context, weights = self_attention(value_dim)(normal(17, 2, 3, 6))
@@ -308,6 +321,23 @@ def test_a_memory_of_another_size_is_asked_through_its_own_weights() -> None:
 def test_queries_that_keys_cannot_answer_are_refused_with_both_sizes() -> None:
     with pytest.raises(ValueError, match=r"D_Q = 5 and keys 6.*W_K \[6, 5\]"):
         scaled_dot_product(normal(1, 2, 5), normal(2, 3, 6), normal(2, 3, 6))
+
+
+@pytest.mark.parametrize(
+    ("layer", "sizes"),
+    [
+        (AdditiveAttention, {"query_dim": 5, "memory_dim": 6, "dim": 3}),
+        (KeyValueAttention, {"query_dim": 5, "memory_dim": 6, "value_dim": 4}),
+        (SelfAttention, {"dim": 6, "query_dim": 5, "value_dim": 4}),
+        (MultiHeadAttention, {"dim": 8, "memory_dim": 6}),
+    ],
+)
+@pytest.mark.parametrize("value", [0, -4])
+def test_layers_of_no_size_are_refused_by_its_name(layer: type[nn.Module], sizes: dict[str, int], value: int) -> None:
+    others = {"heads": 2} if layer is MultiHeadAttention else {}
+    for name in sizes:
+        with pytest.raises(ValueError, match=rf"^{name} is {value}, but it is at least 1\.$"):
+            layer(**{**others, **sizes, name: value})
 
 
 @pytest.mark.parametrize("heads", [3, 0, -2])

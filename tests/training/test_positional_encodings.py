@@ -135,6 +135,12 @@ def test_unknown_choices_are_refused_with_what_there_is(name: str, value: str) -
         Positions(dim=8, **settings)  # pyright: ignore[reportArgumentType]  wrong on purpose
 
 
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_codes_of_no_size_are_refused(kind: Kind) -> None:
+    with pytest.raises(ValueError, match="dim is 0, but it is at least 1"):
+        Positions(dim=0, kind=kind)
+
+
 def test_no_positions_to_tell_apart_are_refused() -> None:
     with pytest.raises(ValueError, match="longest is 0"):
         encoding("learned", longest=0)

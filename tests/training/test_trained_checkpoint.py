@@ -113,6 +113,14 @@ def test_a_setting_without_which_no_model_can_be_made_is_named(saved: Path) -> N
         checkpoint.load(saved)
 
 
+@pytest.mark.parametrize(("value", "message"), [(0, "decoder is 0"), ("large", "cannot be: ")])
+def test_settings_that_cannot_be_are_refused(saved: Path, value: object, message: str) -> None:
+    model = json.loads((saved / "config.json").read_text())["model"]
+    edit(saved, model={**model, "decoder": value})
+    with pytest.raises(CheckpointError, match=message):
+        checkpoint.load(saved)
+
+
 def test_weights_of_another_shape_are_refused(saved: Path) -> None:
     model = json.loads((saved / "config.json").read_text())["model"]
     edit(saved, model={**model, "decoder": 5})
