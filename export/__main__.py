@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+_LARGEST_COMPARED_BYTES = 10**9
 _DESCRIPTION = """\
 Export a trained model as a bundle that `regard serve` serves.
 
@@ -46,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--description", default="", help="one line for lists of models (default: the recipe's)")
     parser.add_argument("--licence", default="", help="of the weights (default: that of the data)")
+    parser.add_argument(
+        "--float32", action="store_true", help="add the profile cpu-float32, which `regard bench engine` can compare"
+    )
     parser.add_argument("--replace", action="store_true", help="write an existing bundle anew")
 
 
@@ -53,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Export as the options say; return the exit code."""
     # Here and not above: they load torch, which takes seconds that --help need not.
     from export.build import BuildSettings, build
-    from export.bundle import check_target, write_bundle
+    from export.bundle import LARGEST_BYTES, check_target, write_bundle
     from export.errors import ExportError
     from export.figures import apply_figures, read_figures
     from training.checkpoint import CheckpointError
@@ -65,13 +69,15 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
 
     data = args.data or (Path(os.environ["REGARD_DATA"]) if os.environ.get("REGARD_DATA") else None)
-    settings = BuildSettings(data=data, description=args.description, licence=args.licence)
+    settings = BuildSettings(data=data, description=args.description, licence=args.licence, float32=args.float32)
     try:
         check_target(args.bundle, replace=args.replace)
         figures = read_figures(args.figures) if args.figures else {}
         bundle = build(args.run, settings, say)
         apply_figures(bundle.manifest, figures)
-        manifest = write_bundle(args.bundle, bundle, replace=args.replace)
+        # What is compared is not embedded.
+        largest = _LARGEST_COMPARED_BYTES if args.float32 else LARGEST_BYTES
+        manifest = write_bundle(args.bundle, bundle, replace=args.replace, largest=largest)
     except (ExportError, CheckpointError, FileNotFoundError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -9,7 +9,7 @@ import copy
 import hashlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,22 +21,28 @@ from torch import nn
 
 from export.bundle import TOKENIZER, Bundle, describe_graph
 from export.calibrate import find_ranges
+from export.captioner import open_captioner
+from export.captioner_manifest import describe_captioner
 from export.checks import PLAIN, check_graph
 from export.errors import BundleError, ParityError
-from export.graphs import ExportableModel, TorchMachine, open_model
-from export.greedy import LARGEST_TARGET
+from export.graphs import ExportableModel, TorchMachine, TraceableModel, open_model
+from export.greedy import LARGEST_TARGET, Source
 from export.parity import Grid, measure
+from export.pictures import draw_pictures
 from export.ports import ModelPorts
 from export.quantize import CONTRIB, observed, prepare, quantize
 from export.runtime import OnnxMachine
 from export.storage import round_weights, store_as_float16
 from export.trace import trace
 from export.transformer import open_transformer
-from export.transformer_profiles import export_cpu, export_portable
+from export.transformer_profiles import export_cpu, export_cpu_float32, export_portable
 from export.verify import check_tokenizer
 from regard.v1 import bundle_pb2
+from training.captioner import Captioner
 from training.checkpoint import Checkpoint, load
+from training.recipe import Recipe
 from training.recipes import RECIPES
+from training.start import started_from
 from training.transformer import Transformer
 from training.translation_data import Pair
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN
@@ -49,10 +55,13 @@ PORTABLE_TOLERANCE = 1e-4
 INT8_TOLERANCES = {"": 1.0, "scores": 2.0}
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "tokenizers", "torch")
-_TATOEBA_LICENCE = (
-    "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/), like the sentences it learnt from: Tatoeba "
-    "(https://tatoeba.org) and its contributors, as prepared by https://www.manythings.org/anki"
-)
+_LICENCES = {
+    "Tatoeba": "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/), like the sentences it learnt from: "
+    "Tatoeba (https://tatoeba.org) and its contributors, as prepared by https://www.manythings.org/anki",
+    "Flickr8k": "for research and non-commercial use only, like Flickr8k (Hodosh, Young and Hockenmaier 2013), whose "
+    "captions it learnt; the photographs belong to their authors on Flickr. The convolutions are EfficientNet-Lite0's "
+    "for ImageNet, Apache-2.0",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +74,10 @@ class BuildSettings:
         licence: of the weights; that of the data if empty.
         calibration_sentences: training sentences that int8 is calibrated on.
         compared_sentences: validation sentences that are decoded by every profile and by the trained model.
+        calibration_pictures, compared_pictures: the same for models that read pictures.
         least_agreement: share of greedy choices of int8 that must be those of the trained model.
         grid: sizes at which graphs and model are compared.
+        float32: whether a Transformer gets the profile `cpu-float32` too, for `regard bench engine`.
     """
 
     data: Path | None = None
@@ -74,8 +85,11 @@ class BuildSettings:
     licence: str = ""
     calibration_sentences: int = 400
     compared_sentences: int = 200
+    calibration_pictures: int = 128
+    compared_pictures: int = 100
     least_agreement: float = 0.95
     grid: Grid = field(default_factory=Grid)
+    float32: bool = False
 
 
 def find_checkpoint(run: Path) -> Path:
@@ -99,12 +113,13 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     metrics = {name: value for name, value in checkpoint.metrics.items() if isinstance(value, int | float)}
     measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     say(f"read {folder}: {checkpoint.recipe}, {measured}")
-    calibration, compared = _sentences(checkpoint, settings)
     if isinstance(checkpoint.model, Transformer):
+        calibration, compared = _sentences(checkpoint, settings)
         profiles, files, ports = _transformer_profiles(checkpoint.model, settings, calibration, compared, say)
     else:
+        calibration, compared = _sources(checkpoint, settings)
         profiles, files, ports = _recurrent_profiles(checkpoint, settings, calibration, compared, say)
-    cpu = profiles[-1]
+    (cpu,) = [profile for profile in profiles if profile.name == "cpu"]
     if cpu.parity.greedy_agreement < settings.least_agreement:
         raise ParityError(
             f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of {len(compared)} "
@@ -115,6 +130,8 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     files[TOKENIZER] = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":")).encode()
     manifest = _manifest(folder, checkpoint, settings, ports)
     manifest.profiles.extend(profiles)
+    if isinstance(checkpoint.model, Captioner):
+        describe_captioner(manifest, checkpoint.model)
     check_tokenizer(manifest, files)
     return Bundle(manifest, files)
 
@@ -122,8 +139,8 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
 def _recurrent_profiles(
     checkpoint: Checkpoint,
     settings: BuildSettings,
-    calibration: list[list[int]],
-    compared: list[list[int]],
+    calibration: Sequence[Source],
+    compared: Sequence[Source],
     say: Callable[[str], object],
 ) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts]:
     """Return the profiles portable and cpu with the bytes of their graphs."""
@@ -131,8 +148,8 @@ def _recurrent_profiles(
     rounded = copy.deepcopy(trained)
     round_weights(cast("nn.Module", rounded))
     rounded.prepare_for_export()
-    model = open_model(trained, vocabulary=checkpoint.vocabulary.size)
-    stored = open_model(rounded, vocabulary=checkpoint.vocabulary.size)
+    model = _open(trained, checkpoint.vocabulary.size)
+    stored = _open(rounded, checkpoint.vocabulary.size)
 
     say("tracing the encoder and the decoder step, each with inputs of two sizes")
     encode = store_as_float16(trace(stored.encode, stored.encode_samples, stored.ports.encode))
@@ -159,7 +176,7 @@ def _recurrent_profiles(
     )
     _say_parity(portable.parity, say)
 
-    say(f"profile cpu: int8, ranges of activations from {len(calibration)} sentences")
+    say(f"profile cpu: int8, ranges of activations from {len(calibration)} sources")
     prepared = prepare(step)
     ranges = find_ranges(machine, prepared, observed(prepared), stored.ports, calibration)
     say("  " + ", ".join(f"{name} {value:.3g}" for name, value in ranges.items()))
@@ -184,6 +201,12 @@ def _recurrent_profiles(
     return [portable, cpu], files, stored.ports
 
 
+def _open(model: ExportableModel, vocabulary: int) -> TraceableModel:
+    if isinstance(model, Captioner):
+        return open_captioner(model, vocabulary=vocabulary)
+    return open_model(model, vocabulary=vocabulary)
+
+
 def _transformer_profiles(
     model: Transformer,
     settings: BuildSettings,
@@ -191,17 +214,37 @@ def _transformer_profiles(
     compared: list[list[int]],
     say: Callable[[str], object],
 ) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts]:
-    """Return the profiles portable and cpu with the bytes of their graphs."""
-    portable = export_portable(model, settings.grid, compared, say)
-    _say_parity(portable.profile.parity, say)
-    cpu = export_cpu(model, settings.grid, calibration, compared, say)
-    _say_parity(cpu.profile.parity, say)
-    return [portable.profile, cpu.profile], {**portable.files, **cpu.files}, open_transformer(model, "plain").ports
+    """Return the profiles portable, cpu and, if asked for, cpu-float32, with the bytes of their graphs."""
+    made = [
+        export_portable(model, settings.grid, compared, say),
+        export_cpu(model, settings.grid, calibration, compared, say),
+    ]
+    if settings.float32:
+        made.append(export_cpu_float32(model, settings.grid, compared, say))
+    files: dict[str, bytes] = {}
+    for exported in made:
+        _say_parity(exported.profile.parity, say)
+        files |= exported.files
+    return [exported.profile for exported in made], files, open_transformer(model, "plain").ports
+
+
+def _sources(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[Sequence[Source], Sequence[Source]]:
+    """Return sources of the training split to calibrate with and of the validation split to compare with."""
+    if isinstance(checkpoint.model, Captioner):
+        return draw_pictures(
+            RECIPES[checkpoint.recipe](),
+            checkpoint.model.backbone.config,
+            settings.data,
+            calibration=settings.calibration_pictures,
+            compared=settings.compared_pictures,
+        )
+    return _sentences(checkpoint, settings)
 
 
 def _sentences(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[list[list[int]], list[list[int]]]:
     """Return ids of training sentences to calibrate with and of validation sentences to compare with."""
     recipe = RECIPES[checkpoint.recipe]()
+    assert isinstance(recipe, Recipe), recipe.name
     if recipe.needs_data and settings.data is None:
         raise BundleError(
             f"{recipe.name} learnt from data, and int8 is calibrated on some of them: give their folder by --data or "
@@ -254,18 +297,32 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
             layers=ports.layers,
             heads=ports.heads,
             alignment_heads=[
-                bundle_pb2.AttentionHead(layer=ports.layers - 1, head=head) for head in range(ports.heads)
+                bundle_pb2.AttentionHead(layer=layer, head=head) for layer, head in _alignment_heads(checkpoint, ports)
             ],
+            alignment_lag=checkpoint.alignment_lag,
         ),
         provenance=bundle_pb2.Provenance(
-            recipe=checkpoint.recipe,
+            recipe=", ".join([*started_from(checkpoint), checkpoint.recipe]),
             training_data=origin,
-            licence=settings.licence or (_TATOEBA_LICENCE if "Tatoeba" in origin else "Apache-2.0"),
+            licence=settings.licence or _licence(origin),
             versions={name: version(name) for name in _PACKAGES},
             checkpoint_sha256=hashlib.sha256(weights).hexdigest(),
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         ),
     )
+
+
+def _licence(origin: str) -> str:
+    """Return the terms of what was learnt from data of some origin."""
+    for name, licence in _LICENCES.items():
+        if name in origin:
+            return licence
+    return "Apache-2.0"
+
+
+def _alignment_heads(checkpoint: Checkpoint, ports: ModelPorts) -> Sequence[tuple[int, int]]:
+    """Return the heads that were taught to align, else those of the last layer, which knows most."""
+    return checkpoint.alignment_heads or [(ports.layers - 1, head) for head in range(ports.heads)]
 
 
 def _bytes(model: ModelProto) -> bytes:

@@ -79,11 +79,13 @@ def _describe_port(port: Port) -> bundle_pb2.Port:
     )
 
 
-def write_bundle(target: Path, bundle: Bundle, *, replace: bool = False) -> bundle_pb2.Bundle:
+def write_bundle(
+    target: Path, bundle: Bundle, *, replace: bool = False, largest: int = LARGEST_BYTES
+) -> bundle_pb2.Bundle:
     """Write a bundle, which appears whole or not at all, and return its manifest with digests.
 
     name and version of the manifest are set from the path. Raises BundleError if the target exists (unless replace)
-    or the bundle would be larger than 25 MB.
+    or the bundle would have more than `largest` bytes.
     """
     check_target(target, replace=replace)
     manifest = bundle_pb2.Bundle()
@@ -97,10 +99,8 @@ def write_bundle(target: Path, bundle: Bundle, *, replace: bool = False) -> bund
         for path, data in sorted(files.items())
     )
     total = sum(map(len, files.values()))
-    if total > LARGEST_BYTES:
-        raise BundleError(
-            f"The bundle would have {total / 1e6:.1f} MB, but at most {LARGEST_BYTES // 10**6} are allowed."
-        )
+    if total > largest:
+        raise BundleError(f"The bundle would have {total / 1e6:.1f} MB, but at most {largest // 10**6} are allowed.")
     files[MANIFEST] = canonical_json(manifest).encode()
 
     target.parent.mkdir(parents=True, exist_ok=True)

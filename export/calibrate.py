@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, helper
 
-from export.greedy import greedy_steps, pad_sources
+from export.greedy import Source, greedy_steps, pad_sources
 from export.ports import ModelPorts
 from export.rewrite import copy
 from export.runtime import Arrays, GraphSession, Machine
@@ -55,7 +55,7 @@ def find_encode_ranges(encode: ModelProto, names: Sequence[str], sources: Sequen
 
 
 def find_ranges(
-    machine: Machine, step: ModelProto, names: Sequence[str], ports: ModelPorts, sources: Sequence[Sequence[int]]
+    machine: Machine, step: ModelProto, names: Sequence[str], ports: ModelPorts, sources: Sequence[Source]
 ) -> dict[str, float]:
     """Return the largest absolute value of the named tensors of a step graph over greedy decoding of sources.
 

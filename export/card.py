@@ -20,6 +20,7 @@ def render_card(manifest: bundle_pb2.Bundle) -> str:
     """Return the model card as Markdown."""
     sections = [
         f"# {manifest.name}, version {manifest.version}\n\n{manifest.description}",
+        _terms(manifest),
         _facts(manifest),
         _profiles(manifest),
         _quality(manifest),
@@ -31,6 +32,13 @@ def render_card(manifest: bundle_pb2.Bundle) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
+def _terms(manifest: bundle_pb2.Bundle) -> str:
+    """Say first what nobody may overlook."""
+    if "non-commercial" not in manifest.provenance.licence:
+        return ""
+    return "**For research and non-commercial use only**, because of the data that it learnt from: see Origin."
+
+
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     escaped = [tuple(cell.replace("|", r"\|") for cell in row) for row in rows]
     lines = [head, ("---",) * len(head), *escaped]
@@ -39,15 +47,38 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def _facts(manifest: bundle_pb2.Bundle) -> str:
     attention = manifest.attention
+    image = manifest.HasField("image")
     returned = f"returned with every token; layers: {attention.layers}, heads: {attention.heads}"
     rows = [
         ("Task", bundle_pb2.Task.Name(manifest.task).removeprefix("TASK_").lower()),
-        ("Source languages", ", ".join(manifest.source_languages) or "any"),
+        _source(manifest),
         ("Target languages", ", ".join(manifest.target_languages) or "any"),
-        ("Vocabulary", f"{manifest.tokenizer.vocabulary_size} entries, shared by source and target"),
+        (
+            "Vocabulary",
+            f"{manifest.tokenizer.vocabulary_size} entries{'' if image else ', shared by source and target'}",
+        ),
         ("Attention", returned if attention.layers else "none: the model has no attention to return"),
+        *[("Alignments", f"from {_heads(attention)}, counted from 0")] * bool(attention.layers),
     ]
     return _table(("What", "Value"), rows)
+
+
+def _source(manifest: bundle_pb2.Bundle) -> tuple[str, str]:
+    if not manifest.HasField("image"):
+        return "Source languages", ", ".join(manifest.source_languages) or "any"
+    image = manifest.image
+    resampling = bundle_pb2.Resampling.Name(image.resampling).removeprefix("RESAMPLING_").lower()
+    return "Source", (
+        f"pictures, squashed to {image.width} x {image.height} pixels ({resampling}); attention looks at "
+        f"{image.rows} x {image.columns} cells of them"
+    )
+
+
+def _heads(attention: bundle_pb2.AttentionAxes) -> str:
+    """Name the heads that align."""
+    named = [f"layer {pair.layer}, head {pair.head}" for pair in attention.alignment_heads]
+    heads = named[0] if len(named) == 1 else f"the mean of {len(named)} heads: {'; '.join(named)}"
+    return heads + ", in the step that is fed a token" * attention.alignment_lag
 
 
 def _profiles(manifest: bundle_pb2.Bundle) -> str:
@@ -100,10 +131,14 @@ def _parity(manifest: bundle_pb2.Bundle) -> str:
         return ""
     agreement = ", ".join(f"{profile.parity.greedy_agreement:.2%} (`{profile.name}`)" for profile in manifest.profiles)
     parity = manifest.profiles[0].parity
+    lengths = _listed(parity.source_lengths)
+    sources = (
+        f"pictures of {lengths} cells" if manifest.HasField("image") else f"sources of {lengths} tokens with padding"
+    )
     return (
         "## How exact the graphs are\n\n"
         "Largest absolute difference between a graph and the model it came from, over batches of "
-        f"{_listed(parity.batches)} and sources of {_listed(parity.source_lengths)} tokens with padding, "
+        f"{_listed(parity.batches)} and {sources}, "
         f"{parity.steps} steps of each. Greedy choices that are the same: {agreement}.\n\n"
         + _table(("Profile", "Tensor", "Difference"), rows)
     )
@@ -115,6 +150,16 @@ def _listed(numbers: Iterable[int]) -> str:
 
 def _limits(manifest: bundle_pb2.Bundle) -> str:
     limits = manifest.limits
+    if manifest.HasField("image"):
+        return (
+            "## Limits\n\n"
+            f"A caption has at most {limits.max_target_tokens} tokens, without capitals or punctuation. The model has "
+            "seen everyday photographs, most of them of people and dogs out of doors, and nothing else: expect poor "
+            "results on drawings, documents, screens and other scenes, on small things, on counts and on text within "
+            "pictures. It takes over what people who described pictures took for granted of those they saw. It may "
+            "name what is not there while sounding sure; attention shows which cells it looked at, not that it "
+            "understood. Do not use it where a wrong caption does harm, nor to learn who somebody is."
+        )
     return (
         "## Limits\n\n"
         f"A segment has at most {limits.max_source_tokens} source tokens, end of sentence included, and a translation "
@@ -139,10 +184,16 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
     text = "## Origin\n\n" + "\n".join(f"- {part.rstrip('.')}." for part in parts if part)
     if origin.recipe and origin.checkpoint_sha256:
         target = f"{manifest.name}/{manifest.version}"
+        # Each goes on from the one before it.
+        recipes = origin.recipe.split(", ")
+        starts = ["", *(f" --start-from runs/{recipe}" for recipe in recipes)]
+        commands = "".join(
+            f"regard train {recipe}{start} --data DATA --out runs/{recipe}\n"
+            for recipe, start in zip(recipes, starts, strict=False)
+        )
         text += (
-            "\n\nTo make it again:\n\n```sh\n"
-            f"regard train {origin.recipe} --data DATA --out runs/{origin.recipe}\n"
-            f"regard export runs/{origin.recipe} models/{target} --data DATA\n"
+            f"\n\nTo make it again:\n\n```sh\n{commands}"
+            f"regard export runs/{recipes[-1]} models/{target} --data DATA\n"
             f"regard verify models/{target}\n```"
         )
     return text

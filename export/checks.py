@@ -13,7 +13,12 @@ from export.ports import GraphPorts, Port
 from export.rewrite import attributes
 
 PLAIN = frozenset({""})
-DTYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+DTYPES = {
+    "float32": TensorProto.FLOAT,
+    "int64": TensorProto.INT64,
+    "bool": TensorProto.BOOL,
+    "uint8": TensorProto.UINT8,
+}
 
 
 def check_graph(model: ModelProto, ports: GraphPorts, *, domains: frozenset[str] = PLAIN) -> None:

@@ -6,7 +6,7 @@ It does not know what runs the model, nor text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from export.runtime import Arrays, Machine
 
 PAD, BEGIN, END, FIRST_WORD = 0, 2, 3, 4
 LARGEST_TARGET = 256
+LARGEST_CAPTION = 40
+
+# Ids that end in </s>, or pixels uint8 [height, width, 3] for models that read pictures.
+Source: TypeAlias = Sequence[int] | NDArray[np.uint8]
 
 
 class Step(NamedTuple):
@@ -27,17 +31,19 @@ class Step(NamedTuple):
 
 
 def greedy_steps(
-    machines: Sequence[Machine], ports: ModelPorts, sources: Sequence[Sequence[int]], *, batch: int = 32
+    machines: Sequence[Machine], ports: ModelPorts, sources: Sequence[Source], *, batch: int = 32
 ) -> Iterator[Step]:
-    """Decode sources, ids that end in </s>, and yield every step.
+    """Decode sources and yield every step.
 
     The first machine decides which token comes next, so that all meet the same tokens; each keeps its own memory and
-    states. A row ends at </s> or at 2 * source tokens + 10.
+    states. A row ends at </s> or at 2 * source tokens + 10, that of a picture at LARGEST_CAPTION.
     """
     for start in range(0, len(sources), batch):
         rows = sources[start : start + batch]
-        limits = np.array([min(2 * len(row) + 10, LARGEST_TARGET) for row in rows])
-        inputs = pad_sources(rows)
+        limits = np.array(
+            [LARGEST_CAPTION if ports.picture else min(2 * len(row) + 10, LARGEST_TARGET) for row in rows]
+        )
+        inputs = encode_inputs(ports, rows)
         memories = tuple(machine.encode(inputs) for machine in machines)
         room = int(limits.max())
         outputs: tuple[Arrays, ...] = tuple(first_state(ports.step, memory, len(rows), room) for memory in memories)
@@ -55,6 +61,14 @@ def greedy_steps(
             yield Step(outputs, chosen, live)
             token = chosen[0]
             live = live & (token != END) & (length < limits)
+
+
+def encode_inputs(ports: ModelPorts, sources: Sequence[Source]) -> dict[str, NDArray[Any]]:
+    """Return the encode graph's inputs for some sources."""
+    if ports.picture is not None:
+        (port,) = ports.encode.inputs
+        return {port.name: np.stack([np.asarray(source, np.uint8) for source in sources])}
+    return dict(pad_sources([cast("Sequence[int]", source) for source in sources]))
 
 
 def pad_sources(sources: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int64]]:
@@ -95,6 +109,29 @@ def step_inputs(
             case _:
                 inputs[port.name] = memory[port.name]
     return inputs
+
+
+def random_inputs(
+    ports: ModelPorts, count: int, length: int, rng: np.random.Generator
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    """Return the encode graph's inputs for random sources, and how many of their positions are real [batch].
+
+    Of pictures all positions are, so that length has to be their number.
+    """
+    if ports.picture is None:
+        inputs = pad_sources(random_sources(count, length, ports.vocabulary, rng))
+        return dict(inputs), inputs["source_length"]
+    return encode_inputs(ports, random_pictures(count, ports.picture, rng)), np.full(count, length)
+
+
+def random_pictures(count: int, shape: tuple[int, ...], rng: np.random.Generator) -> list[NDArray[np.uint8]]:
+    """Return noise of some brightness on squares of some sizes: nothing that a network has learnt from."""
+    pictures: list[NDArray[np.uint8]] = []
+    for _ in range(count):
+        square = int(rng.integers(1, max(shape[0] // 2, 2)))
+        coarse = rng.integers(0, 256, size=[-(-shape[0] // square), -(-shape[1] // square), shape[2]], dtype=np.uint8)
+        pictures.append(coarse.repeat(square, axis=0).repeat(square, axis=1)[: shape[0], : shape[1]])
+    return pictures
 
 
 def random_sources(count: int, length: int, vocabulary: int, rng: np.random.Generator) -> list[list[int]]:

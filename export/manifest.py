@@ -5,14 +5,16 @@ It does not know files: who reads them is `export.bundle`.
 
 from __future__ import annotations
 
-from math import inf
-
 from export.errors import BundleError, ParityError
 from export.ports import ModelPorts
 from regard.v1 import bundle_pb2
 
 # Columns of top-k attention travel as uint16.
 LARGEST_LIMIT = 65_535
+# What a record may allow itself: rounding where numbers are floating, and a log-probability that still means something
+# where they are bytes. The server has the same bounds.
+LARGEST_TOLERANCE = 0.01
+LARGEST_TOLERANCE_INT8 = 10.0
 
 
 def check_limits(limits: bundle_pb2.Limits) -> None:
@@ -31,6 +33,8 @@ def check_attention(attention: bundle_pb2.AttentionAxes) -> None:
     layers, heads = attention.layers, attention.heads
     if layers < 0 or heads < 0 or (layers == 0) != (heads == 0):
         raise BundleError(f"attention has {layers} layers and {heads} heads; both must be positive, or both 0.")
+    if attention.alignment_lag not in (0, 1):
+        raise BundleError(f"attention.alignment_lag is {attention.alignment_lag}, but it is 0 or 1.")
     pairs = [(pair.layer, pair.head) for pair in attention.alignment_heads]
     if bool(pairs) != bool(layers):
         raise BundleError(f"attention.alignment_heads has {len(pairs)} entries for {layers} layers of attention.")
@@ -52,6 +56,31 @@ def check_attention_ports(attention: bundle_pb2.AttentionAxes, ports: ModelPorts
         )
 
 
+def check_image(manifest: bundle_pb2.Bundle, ports: ModelPorts) -> None:
+    """Check that a captioner, and nothing else, reads pictures of the size and map that its manifest says.
+
+    Raises BundleError.
+    """
+    if (manifest.task == bundle_pb2.TASK_CAPTIONING) != manifest.HasField("image"):
+        raise BundleError("image must be there for the task captioning and for no other.")
+    image = manifest.image
+    stated = (image.height, image.width, 3) if manifest.HasField("image") else None
+    if ports.picture != stated:
+        raise BundleError(f"The encode graph reads {ports.picture or 'ids'}, but the manifest says {stated or 'ids'}.")
+    if stated is None:
+        return
+    cells = image.rows * image.columns
+    if not cells == ports.cells == manifest.limits.max_source_tokens:
+        raise BundleError(
+            f"image has {image.rows} x {image.columns} cells and limits.max_source_tokens is "
+            f"{manifest.limits.max_source_tokens}, but the graphs look at {ports.cells} positions."
+        )
+    if image.resampling not in (bundle_pb2.RESAMPLING_BILINEAR, bundle_pb2.RESAMPLING_BICUBIC):
+        raise BundleError("image.resampling is neither bilinear nor bicubic.")
+    if len(image.ground) != 3 or not all(0 <= value <= 255 for value in image.ground):
+        raise BundleError(f"image.ground is {list(image.ground)}, but it must be three values of 0 to 255.")
+
+
 def check_parity(profile: bundle_pb2.Profile, ports: ModelPorts) -> None:
     """Check that a profile was compared with its model, on every port, and found within what was allowed.
 
@@ -61,9 +90,12 @@ def check_parity(profile: bundle_pb2.Profile, ports: ModelPorts) -> None:
     where = f"The parity record of profile {profile.name!r}"
     if not profile.HasField("parity"):
         raise ParityError(f"{where} is missing: nothing says that its graphs compute what the model does.")
+    most = LARGEST_TOLERANCE_INT8 if profile.precision == bundle_pb2.PRECISION_INT8 else LARGEST_TOLERANCE
     # Written so that what is no number is refused.
-    if not 0 < parity.tolerance < inf:
-        raise ParityError(f"{where} has a tolerance of {parity.tolerance}, but it must be a positive number.")
+    if not 0 < parity.tolerance <= most:
+        raise ParityError(
+            f"{where} has a tolerance of {parity.tolerance}, but it must be a positive number up to {most:g}."
+        )
     for name, tried in (
         ("batches", parity.batches),
         ("source_lengths", parity.source_lengths),

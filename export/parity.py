@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from export.errors import ParityError
-from export.greedy import BEGIN, first_state, greedy_steps, pad_sources, random_sources, step_inputs
+from export.greedy import BEGIN, Source, first_state, greedy_steps, random_inputs, step_inputs
 from export.ports import NEXT, TARGET_AXIS, ModelPorts, Role
 from export.runtime import Arrays, Machine
 from regard.v1 import bundle_pb2
@@ -43,9 +43,9 @@ def measure(
     *,
     grid: Grid,
     tolerances: Mapping[str, float],
-    sources: Sequence[Sequence[int]],
+    sources: Sequence[Source],
 ) -> bundle_pb2.ParityRecord:
-    """Compare over the grid, and greedy decoding over sources (ids that end in </s>).
+    """Compare over the grid, and greedy decoding over sources.
 
     Both get the same inputs at every step, so that differences do not add up; only greedy decoding leaves each its own
     states. tolerances holds the largest absolute difference allowed for a port, "" for all ports that it does not name.
@@ -69,16 +69,14 @@ def measure(
     return bundle_pb2.ParityRecord(
         tolerance=max(tolerances.values()),
         batches=grid.batches,
-        source_lengths=grid.source_lengths,
+        source_lengths=_lengths(grid, ports),
         steps=grid.steps,
         ports=[bundle_pb2.PortDifference(port=name, worst_absolute=value) for name, value in sorted(worst.items())],
         greedy_agreement=greedy_agreement(reference, candidate, ports, sources),
     )
 
 
-def greedy_agreement(
-    reference: Machine, candidate: Machine, ports: ModelPorts, sources: Sequence[Sequence[int]]
-) -> float:
+def greedy_agreement(reference: Machine, candidate: Machine, ports: ModelPorts, sources: Sequence[Source]) -> float:
     """Return the share of greedy choices that are the same, 0 to 1; one difference does not bring on others."""
     same = total = 0
     for step in greedy_steps((reference, candidate), ports, sources):
@@ -93,14 +91,14 @@ def _pairs(
     """Yield where we are, and what reference and candidate make of the same inputs."""
     rng = np.random.default_rng(grid.seed)
     for batch in grid.batches:
-        for length in grid.source_lengths:
-            inputs = pad_sources(random_sources(batch, length, ports.vocabulary, rng))
+        for length in _lengths(grid, ports):
+            inputs, real = random_inputs(ports, batch, length, rng)
             where = f"batch {batch}, length {length}"
             memory = reference.encode(inputs)
             yield (
                 f"{where}, encode",
-                _without_padding(memory, inputs, ports),
-                _without_padding(candidate.encode(inputs), inputs, ports),
+                _without_padding(memory, real, ports),
+                _without_padding(candidate.encode(inputs), real, ports),
             )
             first = first_state(ports.step, memory, batch, grid.steps + SPARE)
             state: Arrays = first
@@ -116,8 +114,12 @@ def _pairs(
                 place = f"{where}, step {number}"
                 yield place, _written(state, age, ports), _written(got, age, ports)
                 if ports.layers:
-                    _check_attention(got["attention"], inputs["source_length"], place)
+                    _check_attention(got["attention"], real, place)
             _check_empty_row(candidate, ports, feed, age, where)
+
+
+def _lengths(grid: Grid, ports: ModelPorts) -> tuple[int, ...]:
+    return grid.source_lengths if ports.cells is None else (ports.cells,)
 
 
 def _begin_again(
@@ -149,14 +151,14 @@ def _written(outputs: Arrays, age: NDArray[np.int64], ports: ModelPorts) -> dict
     return seen
 
 
-def _without_padding(memory: Arrays, inputs: Arrays, ports: ModelPorts) -> dict[str, NDArray[Any]]:
+def _without_padding(memory: Arrays, real: NDArray[np.int64], ports: ModelPorts) -> dict[str, NDArray[Any]]:
     """Return memory with 0 on padding, which the mask hides: what stands there is nobody's."""
     seen = dict(memory)
     for port in ports.encode.outputs:
         if port.role is Role.MEMORY and port.dtype == "float32" and "source" in port.axes:
             array = memory[port.name]
             axis = port.axes.index("source")
-            seen[port.name] = np.where(_entries(array, axis, inputs["source_length"]), array, np.float32(0))
+            seen[port.name] = np.where(_entries(array, axis, real), array, np.float32(0))
     return seen
 
 

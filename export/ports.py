@@ -16,8 +16,10 @@ class Role(Enum):
 
     SOURCE = "source"
     SOURCE_LENGTH = "source_length"
+    PIXELS = "pixels"
     MEMORY = "memory"
     STATE = "state"
+    ENCODER_ATTENTION = "encoder_attention"
     TOKEN = "token"  # noqa: S105  a word of text
     SCORES = "scores"
     ATTENTION = "attention"
@@ -36,7 +38,7 @@ class Port:
     Attributes:
         name: in the graph and in the bundle.
         role: what the engine does with it.
-        dtype: as numpy and ONNX write it: float32, int64, bool.
+        dtype: as numpy and ONNX write it: float32, int64, bool, uint8.
         axes: a name for each axis that varies (batch, source, target), a number for each that does not.
     """
 
@@ -78,6 +80,19 @@ class ModelPorts:
     predictable: int
     layers: int
     heads: int
+
+    @property
+    def picture(self) -> tuple[int, ...] | None:
+        """Shape [height, width, 3] of what `encode` reads if that is a picture, else None."""
+        (first, *_) = self.encode.inputs
+        return tuple(int(size) for size in first.axes[1:]) if first.role is Role.PIXELS else None
+
+    @property
+    def cells(self) -> int | None:
+        """How many positions a source has if that is the same for all, as of pictures, else None."""
+        positions = {port.axes[-1] for port in self.step.outputs if port.role is Role.ATTENTION}
+        fixed = [size for size in positions if isinstance(size, int)]
+        return fixed[0] if fixed else None
 
     @property
     def shared(self) -> dict[str, str]:

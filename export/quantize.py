@@ -89,7 +89,7 @@ def quantize(model: ModelProto, ranges: Mapping[str, float]) -> ModelProto:
     """
     quantized = copy(model)
     tables = _tables(quantized)
-    rectified = {node.output[0] for node in quantized.graph.node if node.op_type == "Relu"}
+    rectified = {node.output[0]: node.input[0] for node in quantized.graph.node if node.op_type == "Relu"}
     together: dict[str, list[_Product]] = {}
     for product in _products(quantized):
         together.setdefault(product.input, []).append(product)
@@ -108,7 +108,8 @@ def quantize(model: ModelProto, ranges: Mapping[str, float]) -> ModelProto:
             inputs = [add_constant(quantized, f"{name}.table", entries), tables[name].row]
             quantized.graph.node.append(helper.make_node("Gather", inputs, [f"{name}.uint8"], axis=0))
         else:
-            inputs = [name, f"{name}.scale", f"{name}.zero"]
+            # Where bytes begin at 0, quantising cuts negative numbers off by itself.
+            inputs = [rectified.get(name, name), f"{name}.scale", f"{name}.zero"]
             quantized.graph.node.append(helper.make_node("QuantizeLinear", inputs, [f"{name}.uint8"]))
         _append_product(quantized, name, products)
     if CONTRIB not in {opset.domain for opset in quantized.opset_import}:

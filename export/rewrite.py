@@ -70,7 +70,8 @@ def fold_constants(model: ModelProto) -> None:
 def tidy(model: ModelProto) -> None:
     """Leave out nodes and constants that nothing uses, and bring nodes into an order in which they can run."""
     graph = model.graph
-    makers = {name: node for node in graph.node for name in node.output}
+    # An output that is left out has no name.
+    makers = {name: node for node in graph.node for name in node.output if name}
     ordered: list[NodeProto] = []
     done: set[str] = set()
 

@@ -81,6 +81,24 @@ def share_tables(model: ModelProto) -> ModelProto:
     return shared
 
 
+def gather_rows(model: ModelProto) -> ModelProto:
+    """Return a graph that looks rows of a table up by Gather where it did so by GatherND with indices of one number."""
+    changed = copy(model)
+    values = constants(changed)
+    makers = {name: node for node in changed.graph.node for name in node.output}
+    for node in [node for node in changed.graph.node if node.op_type == "GatherND"]:
+        index = makers.get(node.input[1])
+        if attributes(node).get("batch_dims", 0) != 0 or index is None or index.op_type != "Unsqueeze":
+            continue
+        axes = values.get(index.input[1])
+        if axes is None or axes.tolist() != [-1]:
+            continue
+        changed.graph.node.append(helper.make_node("Gather", [node.input[0], index.input[0]], node.output, axis=0))
+        changed.graph.node.remove(node)
+    tidy(changed)
+    return changed
+
+
 def del_constant(model: ModelProto, name: str) -> None:
     """Take a constant out, whose name another tensor is to have."""
     (found,) = [tensor for tensor in model.graph.initializer if tensor.name == name]
@@ -106,6 +124,6 @@ def _tables(model: ModelProto) -> dict[str, NDArray[np.float32]]:
         if node.op_type != "Gather" or attributes(node).get("axis", 0) != 0 or node.input[0] not in values:
             continue
         table = values[node.input[0]]
-        if table.dtype == np.float32 and table.ndim == 2 and math.prod(table.shape) >= SMALLEST:
+        if table.dtype == np.float32 and table.ndim == 2 and table.shape[1] > 1 and math.prod(table.shape) >= SMALLEST:
             found[node.input[0]] = table
     return found

@@ -31,32 +31,37 @@ PARTS = 2  # keys and values
 class TransformerEncodeGraph(nn.Module):
     """source, source_length -> keys and values of the source for every decoder layer, and the mask.
 
-    Activations are [batch * source, dim], which makes every layer's product one matrix product with its bias.
+    Activations are [token, dim], one row for each real token of the batch, so that no product is spent on padding;
+    only attention sees them as [batch, source].
     """
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
         self.model = model
+        self.packed = nn.ModuleList(
+            _side_by_side(_scale_query(layer.attention), layer.attention.key_value) for layer in _encoder(model)
+        )
+        self.memory = _side_by_side(*(layer.cross_attention.key_value for layer in _decoder(model)))
 
     def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Take and return one tensor for each port, in their order."""
         source, source_length = inputs
         model = self.model
-        batch, length = source.shape
-        positions = torch.arange(length)
-        mask = positions.unsqueeze(0) < source_length.unsqueeze(1)
-        embedded = model.positions(model.embedding(source) * model.config.dim**0.5, positions)
-        states = embedded.reshape(-1, model.config.dim)
-        for layer in model.encoder:
-            states = _encode_layer(cast("EncoderLayer", layer), states, mask, batch, length)
-        states = model.encoder_norm(states)
+        positions = torch.arange(source.shape[1]).unsqueeze(0)
+        mask = positions < source_length.unsqueeze(1)
+        packing = _Packing(mask)
+        positions = positions.expand_as(source).reshape(-1).index_select(0, packing.places)
+        tokens = source.reshape(-1).index_select(0, packing.places)
+        states = model.positions(model.embedding(tokens) * model.config.dim**0.5, positions)
+        unseen = _bias(mask)
+        for layer, packed in zip(_encoder(model), self.packed, strict=True):
+            states = _encode_layer(layer, packed, states, unseen, packing)
+        heads, layers = model.config.heads, model.config.decoder_layers
+        memory = packing.spread(self.memory(model.encoder_norm(states)), PARTS * layers, heads)
         parts: list[Tensor] = []
-        for layer in _decoder(model):
-            attention = layer.cross_attention
-            keys, values = attention.key_value(states).chunk(PARTS, dim=-1)
+        for keys, values in zip(memory[::PARTS], memory[1::PARTS], strict=True):
             # Keys lie the other way round, as the product of a step with them reads them.
-            parts.append(keys.reshape(batch, length, attention.heads, -1).permute(0, 2, 3, 1))
-            parts.append(values.reshape(batch, length, attention.heads, -1).transpose(1, 2))
+            parts += (keys.transpose(2, 3), values)
         return (*parts, mask)
 
 
@@ -73,7 +78,10 @@ class TransformerStepGraph(nn.Module):
         self.model = model
         self.body: Body = body
         # One product and not three: the packed form that GroupQueryAttention takes.
-        self.packed = nn.ModuleList(_pack(layer.self_attention) for layer in _decoder(model))
+        self.packed = nn.ModuleList(
+            _side_by_side(layer.self_attention.query, layer.self_attention.key_value) for layer in _decoder(model)
+        )
+        self.queries = nn.ModuleList(_scale_query(layer.cross_attention) for layer in _decoder(model))
 
     def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Take and return one tensor for each port, in their order."""
@@ -84,6 +92,7 @@ class TransformerStepGraph(nn.Module):
         # No step is fed what cannot be predicted, so that embedding and output can share one table.
         embedded = nn.functional.embedding(token, model.output.onnx_weight)
         states = model.positions(embedded * model.config.dim**0.5, position)
+        unseen, seen = _bias(mask), mask[:, None, None].to(states.dtype)
         following: list[Tensor] = []
         attention: list[Tensor] = []
         for index, layer in enumerate(_decoder(model)):
@@ -93,13 +102,18 @@ class TransformerStepGraph(nn.Module):
             context, keys, values = attend(packed, keys, values, position, model.config.heads)
             following += (keys, values)
             states = layer.around_self.after(states, layer.self_attention.output(context))
-            queries = _one_query(layer.cross_attention.query(layer.around_cross.before(states)), model.config.heads)
-            weights = masked_softmax(torch.matmul(queries, memory[PARTS * index]), mask[:, None, None])
+            queries = self.queries[index](layer.around_cross.before(states))
+            queries = queries.reshape(-1, model.config.heads, 1, queries.shape[1] // model.config.heads)
+            # As masked_softmax; a row without a real position looks at nothing.
+            weights = torch.softmax(torch.matmul(queries, memory[PARTS * index]) + unseen, dim=-1) * seen
             context = torch.matmul(weights, memory[PARTS * index + 1]).flatten(1)
             states = layer.feed_forward(layer.around_cross.after(states, layer.cross_attention.output(context)))
             attention.append(weights)
         scores = torch.log_softmax(model.output(model.decoder_norm(states)), dim=1)
-        return (scores, *following, position + 1, torch.stack(attention, 1).squeeze(3))
+        # [row, layer * head, 1, source], one head behind the other.
+        looked = torch.cat(attention, 1)
+        shape = (token.shape[0], len(attention), model.config.heads, looked.shape[-1])
+        return (scores, *following, position + 1, looked.reshape(shape))
 
 
 def open_transformer(model: Transformer, body: Body) -> TraceableModel:
@@ -214,20 +228,48 @@ class TransformerMachine:
         return {"scores": torch.cat(scores).numpy(), **states, "attention": torch.cat(attention).numpy()}
 
 
-def _encode_layer(layer: EncoderLayer, states: Tensor, mask: Tensor, batch: int, length: int) -> Tensor:
-    """Return the next states [batch * source, dim]."""
+class _Packing:
+    """Lays the real tokens of a padded batch one behind the other, and back."""
+
+    def __init__(self, mask: Tensor) -> None:
+        """mask bool [batch, source]; every row has a real token, and the first ones are real."""
+        self.shape = mask.shape
+        flat = mask.reshape(-1)
+        # Where the real tokens are [token], and which real token comes last at each position [batch * source].
+        self.places = flat.nonzero().squeeze(1)
+        self.last = torch.cumsum(flat.to(torch.int64), 0) - 1
+
+    def spread(self, packed: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
+        """Return each part of packed [token, part * dim] as [batch, head, source, dim / head].
+
+        Padding repeats the token before it.
+        """
+        batch, length = self.shape
+        spread = packed.index_select(0, self.last).reshape(batch, length, parts * heads, -1)
+        return spread.transpose(1, 2).chunk(parts, dim=1)
+
+    def pack(self, spread: Tensor) -> Tensor:
+        """Return spread [batch, head, source, dim / head] as [token, dim]."""
+        batch, length = self.shape
+        flat = spread.transpose(1, 2).reshape(batch * length, -1)
+        return flat.index_select(0, self.places)
+
+
+def _encode_layer(layer: EncoderLayer, packed: nn.Module, states: Tensor, unseen: Tensor, packing: _Packing) -> Tensor:
+    """Return the next states [token, dim]."""
     attention = layer.attention
-    inputs = layer.around.before(states)
-
-    def split(projected: Tensor) -> Tensor:
-        return projected.reshape(batch, length, attention.heads, -1).transpose(1, 2)
-
-    queries = split(attention.query(inputs))
-    keys, values = map(split, attention.key_value(inputs).chunk(PARTS, dim=-1))
-    energy = torch.matmul(queries * queries.shape[-1] ** -0.5, keys.transpose(2, 3))
-    weights = masked_softmax(energy, mask[:, None, None])
-    context = torch.matmul(weights, values).transpose(1, 2).reshape(-1, states.shape[1])
+    queries, keys, values = packing.spread(packed(layer.around.before(states)), PARTS + 1, attention.heads)
+    weights = torch.softmax(torch.matmul(queries, keys.transpose(2, 3)) + unseen, dim=-1)
+    context = packing.pack(torch.matmul(weights, values))
     return layer.feed_forward(layer.around.after(states, attention.output(context)))
+
+
+def _bias(mask: Tensor) -> Tensor:
+    """Return what is added to energies [..., source] so that softmax is exactly 0 where mask [batch, source] is False.
+
+    Finite, as -inf would make NaN of a row without a real position; and made once for all layers.
+    """
+    return torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None, None]
 
 
 def _one_query(projected: Tensor, heads: int) -> Tensor:
@@ -271,14 +313,31 @@ def _attend_in_place(
     return context.squeeze(1), keys, values
 
 
-def _pack(attention: MultiHeadAttention) -> nn.Linear:
-    """Return queries, keys and values as one product."""
-    query, rest = attention.query, attention.key_value
-    packed = nn.Linear(query.in_features, query.out_features + rest.out_features)
+def _side_by_side(*products: nn.Linear) -> nn.Linear:
+    """Return several products of one input as one."""
+    joined = nn.Linear(products[0].in_features, sum(product.out_features for product in products))
     with torch.no_grad():
-        packed.weight.copy_(torch.cat((query.weight, rest.weight)))
-        packed.bias.copy_(torch.cat((query.bias, rest.bias)))
-    return packed
+        joined.weight.copy_(torch.cat([product.weight for product in products]))
+        joined.bias.copy_(torch.cat([product.bias for product in products]))
+    return joined
+
+
+def _scale_query(attention: MultiHeadAttention) -> nn.Linear:
+    """Return the product that makes queries, which come out scaled as attention needs them.
+
+    The scale is the square root of a head's size, 1/8 for one of 64: such a power of two changes no digit.
+    """
+    query = attention.query
+    scaled = nn.Linear(query.in_features, query.out_features)
+    scale = (query.out_features // attention.heads) ** -0.5
+    with torch.no_grad():
+        scaled.weight.copy_(query.weight * scale)
+        scaled.bias.copy_(query.bias * scale)
+    return scaled
+
+
+def _encoder(model: Transformer) -> list[EncoderLayer]:
+    return [cast("EncoderLayer", layer) for layer in model.encoder]
 
 
 def _decoder(model: Transformer) -> list[DecoderLayer]:

@@ -22,7 +22,7 @@ from export.ports import ModelPorts
 from export.quantize import CONTRIB, observed, prepare, quantize
 from export.runtime import OnnxMachine
 from export.storage import round_weights, store_as_float16
-from export.tables import round_rows, share_tables, store_tables
+from export.tables import gather_rows, round_rows, share_tables, store_tables
 from export.trace import trace
 from export.transformer import Body, TransformerMachine, open_transformer
 from regard.v1 import bundle_pb2
@@ -55,11 +55,9 @@ def trace_transformer(model: Transformer, body: Body) -> Traced:
     """Return the graphs of a model whose attention over what was said has this body."""
     opened = open_transformer(model, body)
     domains = PLAIN if body == "plain" else PLAIN | {CONTRIB}
-    return Traced(
-        trace(opened.encode, opened.encode_samples, opened.ports.encode),
-        trace(opened.step, opened.step_samples, opened.ports.step, domains=domains),
-        opened.ports,
-    )
+    encode = trace(opened.encode, opened.encode_samples, opened.ports.encode)
+    step = trace(opened.step, opened.step_samples, opened.ports.step, domains=domains)
+    return Traced(encode, step, opened.ports)
 
 
 def rounded_for_storage(model: Transformer) -> Transformer:
@@ -96,7 +94,7 @@ def export_portable(model: Transformer, grid: Grid, compared: Sequence[Sequence[
     rounded = rounded_for_storage(model)
     traced = trace_transformer(rounded, "plain")
     say(f"profile portable: {len(traced.step.graph.node)} operators a step, stored as float16, embeddings as bytes")
-    encode, step = (store_as_float16(store_tables(graph)) for graph in (traced.encode, traced.step))
+    encode, step = (_stored(graph) for graph in (traced.encode, traced.step))
     return _profile(
         "portable",
         bundle_pb2.PRECISION_FLOAT16_WEIGHTS,
@@ -108,11 +106,12 @@ def export_portable(model: Transformer, grid: Grid, compared: Sequence[Sequence[
     )
 
 
-def export_cpu_float32(model: Transformer, grid: Grid, compared: Sequence[Sequence[int]]) -> ExportedProfile:
+def export_cpu_float32(model: Transformer, grid: Grid, compared: Sequence[Sequence[int]], say: Say) -> ExportedProfile:
     """Export the graphs that `export_cpu` quantises as they are, to compare speed and tokens with."""
     traced = trace_transformer(fit_positions(model), "shared-buffer")
+    say(f"profile cpu-float32: {len(traced.step.graph.node)} operators a step")
     return _profile(
-        "cpu",
+        "cpu-float32",
         bundle_pb2.PRECISION_FLOAT32,
         traced,
         model,
@@ -154,10 +153,15 @@ def quantize_transformer(traced: Traced, calibration: Sequence[Sequence[int]], s
     for what, ranges in (("encode", encode_ranges), ("step", step_ranges)):
         say(f"  ranges of {what}: " + ", ".join(f"{value:.3g}" for value in ranges.values()))
     return Traced(
-        store_as_float16(store_tables(quantize(encode, encode_ranges))),
-        store_as_float16(store_tables(share_tables(quantize(step, step_ranges)))),
+        _stored(quantize(encode, encode_ranges)),
+        _stored(share_tables(quantize(step, step_ranges))),
         traced.ports,
     )
+
+
+def _stored(graph: ModelProto) -> ModelProto:
+    """Return a graph that takes less room, and looks up the rows of what is not stored by rows as the others are."""
+    return gather_rows(store_as_float16(store_tables(graph)))
 
 
 def _profile(
@@ -173,7 +177,7 @@ def _profile(
 ) -> ExportedProfile:
     """Check graphs, compare them with the model, and describe them as a profile."""
     ports = graphs.ports
-    domains = PLAIN | {CONTRIB} if name == "cpu" else PLAIN
+    domains = PLAIN if name == "portable" else PLAIN | {CONTRIB}
     for graph, described in ((graphs.encode, ports.encode), (graphs.step, ports.step)):
         check_graph(graph, described, domains=domains)
     names = {"encode": f"encode.{name}.onnx", "step": f"step.{name}.onnx"}

@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 from export.bundle import name_and_version, read_bundle
 from export.checks import PLAIN, check_graph
 from export.errors import BundleError, ExportError
-from export.greedy import random_sources
-from export.manifest import check_attention, check_attention_ports, check_limits, check_parity
+from export.greedy import Source, random_pictures, random_sources
+from export.manifest import check_attention, check_attention_ports, check_image, check_limits, check_parity
 from export.parity import Grid, measure
 from export.ports import GraphPorts, ModelPorts, Port, Role
 from export.quantize import CONTRIB
@@ -45,6 +45,7 @@ def verify(folder: Path, say: Say) -> None:
     for profile in manifest.profiles:
         machines[profile.name] = _open(profile, bundle.files, manifest.tokenizer.vocabulary_size)
         check_attention_ports(manifest.attention, machines[profile.name][1])
+        check_image(manifest, machines[profile.name][1])
         check_parity(profile, machines[profile.name][1])
         say(f"profile {profile.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
     if manifest.default_profile not in machines:
@@ -101,7 +102,7 @@ def _open(profile: bundle_pb2.Profile, files: Mapping[str, bytes], vocabulary: i
     encode, step = described
     axes = {port.role: port.axes for port in step.outputs}
     match axes.get(Role.SCORES), axes.get(Role.ATTENTION, ("batch", 0, 0, "source")):
-        case ("batch", int(predictable)), ("batch", int(layers), int(heads), "source"):
+        case ("batch", int(predictable)), ("batch", int(layers), int(heads), "source" | int()):
             pass
         case scores, attention:
             raise BundleError(f"Profile {profile.name!r} has scores {scores} and attention {attention}.")
@@ -129,7 +130,12 @@ def _compare(manifest: bundle_pb2.Bundle, machines: Mapping[str, tuple[OnnxMachi
     """Hold every profile against the first one, allowing what both of their parity records allow."""
     first, *rest = manifest.profiles
     reference, ports = machines[first.name]
-    sources = random_sources(16, 20, ports.vocabulary, np.random.default_rng(2))
+    rng = np.random.default_rng(2)
+    sources: list[Source] = (
+        [*random_sources(16, 20, ports.vocabulary, rng)]
+        if ports.picture is None
+        else [*random_pictures(8, ports.picture, rng)]
+    )
     for profile in rest or [first]:
         allowed = first.parity.tolerance + profile.parity.tolerance
         record = measure(
@@ -138,7 +144,7 @@ def _compare(manifest: bundle_pb2.Bundle, machines: Mapping[str, tuple[OnnxMachi
         worst = max(record.ports, key=lambda port: port.worst_absolute)
         say(
             f"profiles {first.name} and {profile.name}: at most {worst.worst_absolute:.2g} apart, in {worst.port}; "
-            f"greedy choices on random words agree to {record.greedy_agreement:.1%}"
+            f"greedy choices on random sources agree to {record.greedy_agreement:.1%}"
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
@@ -149,7 +148,7 @@ def export_untrained(
 
 
 def _trace_once(
-    module: nn.Module, samples: Sequence[tuple[Tensor, ...]], ports: GraphPorts, *, domains: AbstractSet[str] = PLAIN
+    module: nn.Module, samples: Sequence[tuple[Tensor, ...]], ports: GraphPorts, *, domains: frozenset[str] = PLAIN
 ) -> ModelProto:
     return trace(module, samples[:1], ports, domains=domains)
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export import bundle as bundle_module
 from export.bundle import Bundle, canonical_json, name_and_version, read_bundle, write_bundle
 from export.errors import BundleError, ExportError, ParityError
 from export.null import null_bundle
@@ -106,12 +105,9 @@ def test_failed_swap_puts_the_old_bundle_back(null: Bundle, written: Path, monke
     assert names(written.parent) == {"1"}
 
 
-def test_bundle_that_is_too_large_is_refused_before_anything_is_written(
-    null: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bundle_module, "LARGEST_BYTES", 1000)
+def test_bundle_that_is_too_large_is_refused_before_anything_is_written(null: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="MB"):
-        write_bundle(tmp_path / "null" / "1", null)
+        write_bundle(tmp_path / "null" / "1", null, largest=1000)
     assert names(tmp_path) == set()
 
 
@@ -306,6 +302,7 @@ def off_by(port: str, difference: float | str) -> Callable[[dict[str, Any]], obj
         (without_record, "of profile 'cpu' is missing"),
         (in_record(tolerance=0), "has a tolerance of 0.0"),
         (in_record(tolerance="Infinity"), "has a tolerance of inf"),
+        (in_record(tolerance=1), "has a tolerance of 1.0, but it must be a positive number up to 0.01"),
         (in_record(batches=[]), r"has batches \[\]"),
         (in_record(sourceLengths=[0]), r"has source_lengths \[0\]"),
         (in_record(steps=0), r"has steps \[0\]"),

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from export.quantize import quantize
 from export.runtime import GraphSession
-from export.tables import quantize_rows, round_rows, share_tables, store_tables
+from export.tables import gather_rows, quantize_rows, round_rows, share_tables, store_tables
 
 TABLE = np.random.default_rng(1).normal(size=(90, 64)).astype(np.float32)
 
@@ -71,3 +71,28 @@ def test_int8_product_and_look_up_share_their_bytes() -> None:
 def test_scale_of_a_row_leaves_its_largest_number_whole() -> None:
     rows, _ = quantize_rows(TABLE)
     assert (np.abs(rows.astype(np.int64)).max(axis=1) == 127).all()
+
+
+def test_rows_are_looked_up_alike_whichever_operator_did_it() -> None:
+    table = numpy_helper.from_array(TABLE, "table")
+    nodes = [
+        helper.make_node("Unsqueeze", ["row", "last"], ["index"]),
+        helper.make_node("GatherND", ["table", "index"], ["y"]),
+        helper.make_node("Identity", ["x"], ["z"]),
+    ]
+    made = graph(product=True)
+    del made.graph.node[:], made.graph.initializer[:]
+    made.graph.node.extend(nodes)
+    made.graph.output[1].type.tensor_type.shape.dim[1].dim_value = 64
+    made.graph.initializer.extend([table, numpy_helper.from_array(np.array([-1]), "last")])
+    changed = gather_rows(made)
+    assert [node.op_type for node in changed.graph.node] == ["Gather", "Identity"]
+    np.testing.assert_array_equal(run(changed)["y"], run(made)["y"])
+
+
+def test_a_column_of_numbers_is_no_table_to_store_as_bytes() -> None:
+    made = graph(product=False)
+    column = np.random.default_rng(3).normal(size=(5000, 1)).astype(np.float32)
+    made.graph.initializer[0].CopyFrom(numpy_helper.from_array(column, "table"))
+    made.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1
+    assert store_tables(made) == made

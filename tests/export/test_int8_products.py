@@ -143,3 +143,22 @@ def test_table_is_quantised_beforehand_and_needs_no_calibration() -> None:
     assert extremes & {int(tables[0].max()), int(tables[0].min())}
     inputs = {"x": np.random.default_rng(6).uniform(-3, 3, (4, 64)).astype(np.float32), "row": np.array([0, 8, 3, 3])}
     np.testing.assert_allclose(run(made, **inputs), run(prepared, **inputs), atol=2.0)
+
+
+def test_what_is_cut_off_at_zero_is_cut_off_by_its_bytes() -> None:
+    rng = np.random.default_rng(5)
+    weight = rng.normal(size=(64, 64)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["positive"]), helper.make_node("MatMul", ["positive", "weight"], ["y"])],
+        "rectified",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 64])],
+        [numpy_helper.from_array(weight, "weight")],
+    )
+    made = quantize.quantize(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), {"positive": 3.0}
+    )
+    assert sorted(node.op_type for node in made.graph.node) == ["MatMulIntegerToFloat", "QuantizeLinear"]
+    x = rng.uniform(-3, 3, size=(5, 64)).astype(np.float32)
+    np.testing.assert_allclose(run(made, x=x), np.maximum(x, 0) @ weight, atol=0.7)
+    np.testing.assert_array_equal(run(made, x=np.minimum(x, 0)), np.zeros((5, 64), np.float32))

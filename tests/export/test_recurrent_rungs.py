@@ -22,6 +22,7 @@ from tests.export.rungs import RUNGS, TEXT, Made, Replies, Rung, make, serve
 from tests.export.toy import quiet
 from tests.server.serving import detail_of
 from training import checkpoint
+from training.rnn import Rnn
 from training.search import SearchConfig, search_all
 
 PLAIN = tuple(rung for rung in RUNGS if rung.context != "attention")
@@ -153,6 +154,7 @@ def test_served_translations_are_those_of_the_reference(
 @every_rung
 def test_given_translations_are_scored(rung: Rung, made: dict[Rung, Made], exact_replies: dict[Rung, Replies]) -> None:
     found = checkpoint.load(made[rung].run)
+    assert isinstance(found.model, Rnn)
     round_weights(found.model)
     (source,), (target,) = (found.vocabulary.encode_all([text]) for text in (TEXT, "dog cat"))
     with torch.inference_mode():

@@ -21,8 +21,7 @@ from training.transformer import Transformer, TransformerConfig
 LAYERS, HEADS = 2, 4
 VARIANTS: dict[str, dict[str, Any]] = {
     "pre-sinusoidal-add": {"norm": "pre", "positions": "sinusoidal", "combination": "add"},
-    "post-learned-add": {"norm": "post", "positions": "learned", "combination": "add"},
-    "post-sinusoidal-concatenate": {"norm": "post", "positions": "sinusoidal", "combination": "concatenate"},
+    "post-learned-concatenate": {"norm": "post", "positions": "learned", "combination": "concatenate"},
 }
 
 every_variant = pytest.mark.parametrize("name", VARIANTS)

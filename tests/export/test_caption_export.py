@@ -1,0 +1,219 @@
+"""A captioner goes through the one contract: pixels in, a map looked at, both profiles held to the trained network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from export.build import BuildSettings, build
+from export.bundle import Bundle, write_bundle
+from export.captioner import open_captioner
+from export.card import render_card
+from export.errors import BundleError, TraceError
+from export.graphs import TorchMachine
+from export.greedy import BEGIN, random_pictures, step_inputs
+from export.manifest import check_image
+from export.parity import Grid
+from export.ports import NEXT, Port, Role
+from export.runtime import OnnxMachine
+from export.storage import round_weights
+from export.verify import verify
+from regard.v1 import bundle_pb2
+from tests.export.toy import quiet
+from training import checkpoint
+from training.caption_data import plain
+from training.captioner import Captioner, CaptionerConfig
+from training.checkpoint import Checkpoint
+from training.toy_pictures import make_squares
+from training.vocabulary import Vocabulary
+
+SIZES = CaptionerConfig(
+    vocabulary=78,
+    output=78,
+    backbone="patches",
+    stage="8",
+    height=24,
+    width=24,
+    self_attention=True,
+    places=True,
+    decoder="lstm",
+    values=64,
+    embedding=64,
+    hidden=64,
+    attention=64,
+    dropout=0.0,
+)
+CELLS = 9
+
+
+class Made(NamedTuple):
+    """A captioner, its bundle and the folder of that."""
+
+    captioner: Captioner
+    bundle: Bundle
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """An untrained captioner, with self-attention over the map, exported once; nobody may write to it."""
+    corpus = make_squares(pictures=64)
+    vocabulary, output = Vocabulary.train([], [plain(each.captions[0]) for each in corpus.train], size=120)
+    torch.manual_seed(2)  # pyright: ignore[reportUnknownMemberType]  half typed
+    captioner = Captioner(replace(SIZES, vocabulary=vocabulary.size, output=output)).eval()
+    with torch.no_grad():
+        for parameter in captioner.parameters():
+            parameter.mul_(1.5)
+    root = tmp_path_factory.mktemp("captioner")
+    run = Checkpoint(
+        recipe="toy_squares",
+        model=captioner,
+        vocabulary=vocabulary,
+        metrics={},
+        provenance={"data": {"origin": corpus.origin}},
+    )
+    checkpoint.save(root / "run", run)
+    settings = BuildSettings(
+        calibration_pictures=8,
+        compared_pictures=8,
+        # Untrained, it is often undecided, and int8 then decides otherwise.
+        least_agreement=0.0,
+        grid=Grid(batches=(1, 3), steps=2),
+    )
+    bundle = build(root / "run", settings, quiet)
+    write_bundle(root / "captions" / "1", bundle)
+    return Made(captioner, bundle, root / "captions" / "1")
+
+
+def machine(bundle: Bundle, profile: str) -> OnnxMachine:
+    (found,) = [each for each in bundle.manifest.profiles if each.name == profile]
+    return OnnxMachine(bundle.files[found.encode.file], bundle.files[found.step.file])
+
+
+def test_the_bundle_verifies(made: Made) -> None:
+    said: list[str] = []
+    verify(made.folder, said.append)
+    assert any("profiles portable and cpu" in line for line in said)
+
+
+def test_the_manifest_says_how_pictures_are_made_ready(made: Made) -> None:
+    manifest = made.bundle.manifest
+    image = manifest.image
+    assert manifest.task == bundle_pb2.TASK_CAPTIONING
+    assert (image.height, image.width, image.rows, image.columns) == (24, 24, 3, 3)
+    assert image.resampling == bundle_pb2.RESAMPLING_BICUBIC
+    assert list(image.ground) == [255, 255, 255]
+    assert not manifest.source_languages
+    assert list(manifest.target_languages) == ["en"]
+    assert (manifest.limits.max_source_tokens, manifest.limits.max_target_tokens) == (CELLS, 40)
+    assert [(pair.layer, pair.head) for pair in manifest.attention.alignment_heads] == [(0, 0)]
+
+
+def test_encode_takes_pixels_and_nothing_else(made: Made) -> None:
+    graph = made.bundle.manifest.profiles[0].encode
+    assert [(port.name, port.dtype, list(port.axes)) for port in graph.inputs] == [
+        ("pixels", "uint8", ["batch", "24", "24", "3"])
+    ]
+    names = {port.name: list(port.axes) for port in graph.outputs}
+    assert names["memory.keys"] == ["batch", "9", "64"]
+    assert names["attention.encoder"] == ["batch", "1", "1", "9", "9"]
+    assert "memory.mask" not in names
+    assert {"state.hidden", "state.cell"} <= set(names)
+
+
+def test_both_profiles_share_the_encode_graph(made: Made) -> None:
+    portable, cpu = made.bundle.manifest.profiles
+    assert portable.encode.file == cpu.encode.file
+    assert portable.step.file != cpu.step.file
+    assert cpu.precision == bundle_pb2.PRECISION_INT8
+
+
+def test_the_portable_graphs_compute_what_torch_does(made: Made) -> None:
+    rounded = Captioner(made.captioner.config).eval()
+    rounded.load_state_dict(made.captioner.state_dict())
+    round_weights(rounded)
+    traceable = open_captioner(rounded, vocabulary=made.captioner.config.vocabulary)
+    reference, candidate = TorchMachine(traceable), machine(made.bundle, "portable")
+    pixels = np.stack(random_pictures(2, (24, 24, 3), np.random.default_rng(3)))
+    memory, found = reference.encode({"pixels": pixels}), candidate.encode({"pixels": pixels})
+    for name, expected in memory.items():
+        np.testing.assert_allclose(found[name], expected, atol=2e-5)
+    state = memory
+    for _ in range(3):
+        inputs = step_inputs(traceable.ports.step, np.full(2, BEGIN), state, memory)
+        state, got = reference.step(inputs), candidate.step(inputs)
+        for name, expected in state.items():
+            np.testing.assert_allclose(got[name], expected, atol=2e-5)
+        np.testing.assert_allclose(got["attention"].sum(-1), 1.0, atol=1e-6)
+
+
+def test_a_picture_is_encoded_the_same_whoever_shares_its_batch(made: Made) -> None:
+    pictures = random_pictures(5, (24, 24, 3), np.random.default_rng(4))
+    for profile in ("portable", "cpu"):
+        opened = machine(made.bundle, profile)
+        together, alone = opened.encode({"pixels": np.stack(pictures)}), opened.encode({"pixels": pictures[2][None]})
+        for name, array in alone.items():
+            np.testing.assert_allclose(together[name][2:3], array, atol=1e-5)
+        ports = [port for port in made.bundle.manifest.profiles[0].step.inputs if port.name != "token"]
+        rows = {port.name: together[port.name] for port in ports}
+        row = {port.name: together[port.name][2:3] for port in ports}
+        all_scores = opened.step({**rows, "token": np.full(5, BEGIN)})["scores"]
+        np.testing.assert_allclose(
+            all_scores[2:3], opened.step({**row, "token": np.full(1, BEGIN)})["scores"], atol=1e-5
+        )
+
+
+def test_the_record_of_parity_covers_the_attention_of_the_map(made: Made) -> None:
+    for profile in made.bundle.manifest.profiles:
+        assert {"attention", "attention.encoder"} <= {port.port for port in profile.parity.ports}
+        assert list(profile.parity.source_lengths) == [CELLS]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [("rows", 4, "4 x 3 cells"), ("height", 48, "reads"), ("resampling", 0, "neither"), ("task", 1, "no other")],
+)
+def test_a_manifest_that_says_otherwise_than_the_graphs_is_refused(
+    made: Made, field: str, value: int, said: str
+) -> None:
+    manifest = bundle_pb2.Bundle()
+    manifest.CopyFrom(made.bundle.manifest)
+    if field == "task":
+        manifest.task = bundle_pb2.TASK_TRANSLATION
+    else:
+        setattr(manifest.image, field, value)
+    ports = open_captioner(made.captioner, vocabulary=made.captioner.config.vocabulary).ports
+    check_image(made.bundle.manifest, ports)
+    with pytest.raises(BundleError, match=said):
+        check_image(manifest, ports)
+
+
+def test_the_card_says_first_what_the_data_forbid(made: Made) -> None:
+    manifest = bundle_pb2.Bundle()
+    manifest.CopyFrom(made.bundle.manifest)
+    assert "non-commercial" not in render_card(manifest)
+    manifest.provenance.licence = "for research and non-commercial use only, like Flickr8k"
+    card = render_card(manifest)
+    assert "**For research and non-commercial use only**" in card.split("| What")[0]
+    assert "3 x 3 cells" in card
+    assert "a caption" in card.lower()
+
+
+def test_a_growing_state_is_refused_with_a_sentence() -> None:
+    transformer = Captioner(replace(SIZES, decoder="transformer", layers=1, heads=2)).eval()
+    with pytest.raises(TraceError, match="Transformer over pictures"):
+        open_captioner(transformer, vocabulary=SIZES.vocabulary)
+
+
+def test_next_states_are_named_after_states(made: Made) -> None:
+    ports = open_captioner(made.captioner, vocabulary=made.captioner.config.vocabulary).ports
+
+    def states(side: tuple[Port, ...]) -> list[str]:
+        return [port.name.removeprefix(NEXT) for port in side if port.role is Role.STATE]
+
+    assert states(ports.step.inputs) == states(ports.step.outputs) == states(ports.encode.outputs)
