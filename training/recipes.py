@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from training.caption_recipes import (
     flickr8k_attention,
+    flickr8k_fine_tuned,
     flickr8k_self_attention,
     flickr8k_transformer,
     toy_squares,
@@ -54,6 +55,7 @@ CAPTION_RECIPES: Mapping[str, Callable[[], CaptionRecipe]] = {
     recipe.__name__: recipe
     for recipe in (
         flickr8k_attention,
+        flickr8k_fine_tuned,
         flickr8k_self_attention,
         flickr8k_transformer,
         toy_squares,
