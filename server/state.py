@@ -147,6 +147,8 @@ class StateBuffers:
         self._common[:, targets] = self._common[:, sources]
 
     def _move(self, sources: Index | int, targets: Index | int, start: int, end: int) -> None:
+        if start == end:  # Rows that took no step yet, or that part nowhere.
+            return
         for bank in self.banks:
             bank.move(sources, targets, start, end)
 

@@ -105,10 +105,11 @@ def make(rung: Rung, root: Path) -> Made:
 
 
 def export_untrained(
-    make_model: Callable[[int, int], TrainedModel], name: str, root: Path, *, traced_once: bool
+    make_model: Callable[[int, int], TrainedModel], name: str, root: Path, *, traced_once: bool, sureness: float = 2.0
 ) -> tuple[Path, Bundle, Path]:
     """Export what is made, given a vocabulary's size and how much of it can be predicted, to root/models/NAME/1.
 
+    Its parameters are multiplied by `sureness`, as a trained model is more sure of itself.
     Returns the checkpoint, the bundle and where that was written.
     """
     corpus = make_toy("reverse")
@@ -119,7 +120,7 @@ def export_untrained(
     model = make_model(vocabulary.size, output).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(2.0)  # more sure of itself
+            parameter.mul_(sureness)
         model.output.bias[END] = -4.0  # so that it says something
     run = root / "runs" / name
     made = Checkpoint(

@@ -61,7 +61,7 @@ def made(root: Path) -> dict[str, Made]:
                 )
             )
 
-        return Made(*export_untrained(untrained, name, root, traced_once=True))
+        return Made(*export_untrained(untrained, name, root, traced_once=True, sureness=1.2))
 
     return {name: export(name) for name in VARIANTS}
 

@@ -175,6 +175,17 @@ def test_a_slot_that_alone_follows_a_row_takes_it_over_and_nothing_is_copied() -
     np.testing.assert_array_equal(decoder.written["next.state.values"], before)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("gone", [1, 3])
+def test_rows_that_took_no_step_yet_move_into_the_places_of_others(in_place: bool, gone: int) -> None:
+    rows = RowBuffers(CountingDecoder(in_place=in_place), capacity=8, width=WIDTH, target=4)
+    rows.append(np.arange(6), encoded([7] * 6), begin=2, target=4)
+    rows.remove(np.arange(gone))
+    assert rows.count == 6 - gone
+    assert sorted(rows.slots[: rows.count].tolist()) == list(range(gone, 6))
+    assert all(rows.slots[rows.row_of_slot[slot]] == slot for slot in range(gone, 6))
+
+
 def test_a_step_without_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a row"):
         RowBuffers(CountingDecoder(), capacity=2, width=WIDTH, target=2).step()
