@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from export.build import BuildSettings, build
 from export.bundle import Bundle, write_bundle
@@ -23,12 +26,14 @@ from export.ports import NEXT, Port, Role
 from export.runtime import OnnxMachine
 from export.storage import round_weights
 from export.verify import verify
-from regard.v1 import bundle_pb2
+from regard.v1 import attention_pb2, bundle_pb2, captioning_pb2, captioning_pb2_grpc
 from tests.export.toy import quiet
+from tests.server.serving import PATIENCE, serving
 from training import checkpoint
 from training.caption_data import plain
 from training.captioner import Captioner, CaptionerConfig
 from training.checkpoint import Checkpoint
+from training.search import SearchConfig, search
 from training.toy_pictures import make_squares
 from training.vocabulary import Vocabulary
 
@@ -86,8 +91,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         grid=Grid(batches=(1, 3), steps=2),
     )
     bundle = build(root / "run", settings, quiet)
-    write_bundle(root / "captions" / "1", bundle)
-    return Made(captioner, bundle, root / "captions" / "1")
+    folder = root / "models" / "captions" / "1"
+    write_bundle(folder, bundle)
+    return Made(captioner, bundle, folder)
 
 
 def machine(bundle: Bundle, profile: str) -> OnnxMachine:
@@ -217,3 +223,37 @@ def test_next_states_are_named_after_states(made: Made) -> None:
         return [port.name.removeprefix(NEXT) for port in side if port.role is Role.STATE]
 
     assert states(ports.step.inputs) == states(ports.step.outputs) == states(ports.encode.outputs)
+
+
+@pytest.mark.parametrize("profile", ["portable", "cpu"])
+def test_served_captions_have_a_map_for_every_token(made: Made, profile: str) -> None:
+    """The self-attention block and the attention over its map, in a real server."""
+    pixels = random_pictures(1, (24, 24, 3), np.random.default_rng(5))[0]
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, "PNG")
+    every_head = attention_pb2.AttentionOptions(reduction=attention_pb2.ATTENTION_REDUCTION_NONE)
+
+    async def ask() -> captioning_pb2.CaptionResponse:
+        async with serving(models=(made.folder.parents[1],), profile=profile) as served:
+            return await captioning_pb2_grpc.CaptioningServiceStub(served.channel).Caption(
+                captioning_pb2.CaptionRequest(images=[content.getvalue()], attention=every_head), timeout=PATIENCE
+            )
+
+    (result,) = asyncio.run(ask()).results
+    (hypothesis,) = result.hypotheses
+    weights = np.frombuffer(hypothesis.attention.values, "<f4").reshape(hypothesis.attention.shape)
+    assert list(hypothesis.attention.axes) == ["layer", "head", "target", "row", "column"]
+    assert weights.shape == (1, 1, len(hypothesis.tokens), 3, 3)
+    assert len(hypothesis.tokens) > 0
+    np.testing.assert_allclose(weights.sum(axis=(3, 4)), 1.0, atol=1e-5)
+    if profile == "portable":
+        rounded = Captioner(made.captioner.config).eval()
+        rounded.load_state_dict(made.captioner.state_dict())
+        round_weights(rounded)
+        ((expected,),) = search(
+            rounded, torch.as_tensor(pixels)[None], torch.tensor([CELLS]), SearchConfig(no_repeat_ngram=3)
+        )
+        tokens = [token.id for token in hypothesis.tokens]
+        assert tokens == list(expected.tokens[: len(tokens)])
+        looked = expected.attention[: len(tokens), 0, 0].reshape(-1, 3, 3).numpy()
+        np.testing.assert_allclose(weights[0, 0], looked, atol=1e-4)
