@@ -39,7 +39,7 @@ from export.transformer_profiles import export_cpu, export_cpu_float32, export_p
 from export.verify import check_tokenizer
 from regard.v1 import bundle_pb2
 from training.captioner import Captioner
-from training.checkpoint import Checkpoint, load
+from training.checkpoint import Checkpoint, find, load
 from training.recipe import Recipe
 from training.recipes import RECIPES
 from training.start import started_from
@@ -92,23 +92,15 @@ class BuildSettings:
     float32: bool = False
 
 
-def find_checkpoint(run: Path) -> Path:
-    """Return the checkpoint of a run: its best, else its latest, or the folder itself if it is one.
-
-    Raises BundleError where there is none.
-    """
-    for folder in (run, run / "best", run / "latest"):
-        if (folder / "config.json").is_file():
-            return folder
-    raise BundleError(f"{run} holds no checkpoint: neither config.json nor best/ nor latest/ is there.")
-
-
 def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> Bundle:
     """Return the bundle of a run's checkpoint, saying what is being done.
 
     Raises ExportError, with a sentence, if the model cannot be exported or its graphs do not compute what it does.
     """
-    folder = find_checkpoint(run)
+    try:
+        folder = find(run)
+    except FileNotFoundError as error:
+        raise BundleError(str(error)) from error
     checkpoint = load(folder)
     metrics = {name: value for name, value in checkpoint.metrics.items() if isinstance(value, int | float)}
     measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())

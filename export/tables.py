@@ -44,11 +44,8 @@ def store_tables(model: ModelProto) -> ModelProto:
         rows, scale = quantize_rows(table)
         bytes_name = add_constant(stored, f"{name}.int8", rows)
         scale_name = add_constant(stored, f"{name}.int8.scale", scale[:, None])
-        users = [node for node in stored.graph.node if name in node.input]
-        if all(node.op_type == "Gather" for node in users):
-            for node in users:
-                _look_up(stored, bytes_name, scale_name, node.input[1], node.output[0])
-                stored.graph.node.remove(node)
+        if all(node.op_type == "Gather" for node in stored.graph.node if name in node.input):
+            _look_up_rows(stored, name, bytes_name, scale_name)
         else:
             whole = [
                 helper.make_node("Cast", [bytes_name], [f"{name}.steps"], to=TensorProto.FLOAT),
@@ -74,9 +71,7 @@ def share_tables(model: ModelProto) -> ModelProto:
             # Runtimes turn it once, when they load the graph.
             shared.graph.node.append(helper.make_node("Transpose", [rows], [f"{name}.turned"], perm=[1, 0]))
             product.input[1] = f"{name}.turned"
-            for node in [node for node in shared.graph.node if node.op_type == "Gather" and node.input[0] == name]:
-                _look_up(shared, rows, scales, node.input[1], node.output[0])
-                shared.graph.node.remove(node)
+            _look_up_rows(shared, name, rows, scales)
     tidy(shared)
     return shared
 
@@ -105,15 +100,19 @@ def del_constant(model: ModelProto, name: str) -> None:
     model.graph.initializer.remove(found)
 
 
-def _look_up(model: ModelProto, rows: str, scales: str, index: str, output: str) -> None:
-    model.graph.node.extend(
-        (
-            helper.make_node("Gather", [rows, index], [f"{output}.int8"], axis=0),
-            helper.make_node("Cast", [f"{output}.int8"], [f"{output}.steps"], to=TensorProto.FLOAT),
-            helper.make_node("Gather", [scales, index], [f"{output}.scale"], axis=0),
-            helper.make_node("Mul", [f"{output}.steps", f"{output}.scale"], [output]),
+def _look_up_rows(model: ModelProto, table: str, rows: str, scales: str) -> None:
+    """Let every Gather of a table read its rows as bytes, with their scales."""
+    for node in [node for node in model.graph.node if node.op_type == "Gather" and node.input[0] == table]:
+        index, output = node.input[1], node.output[0]
+        model.graph.node.extend(
+            (
+                helper.make_node("Gather", [rows, index], [f"{output}.int8"], axis=0),
+                helper.make_node("Cast", [f"{output}.int8"], [f"{output}.steps"], to=TensorProto.FLOAT),
+                helper.make_node("Gather", [scales, index], [f"{output}.scale"], axis=0),
+                helper.make_node("Mul", [f"{output}.steps", f"{output}.scale"], [output]),
+            )
         )
-    )
+        model.graph.node.remove(node)
 
 
 def _tables(model: ModelProto) -> dict[str, NDArray[np.float32]]:

@@ -139,6 +139,8 @@ class EngineBench:
     def _decode(self, sources: Sequence[Sequence[int]], length: int, answers: bool = False) -> dict[str, Any]:
         if self._engine is None:
             raise ValueError("nothing was prepared")
+        if not sources:
+            raise ValueError("there are no sources to decode")
         requests = [
             DecodeRequest(
                 source=np.array(source, dtype=np.int64),

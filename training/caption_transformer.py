@@ -3,7 +3,7 @@
 It does not know words, only ids, nor what the map was made of.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from training.attention import causal_mask
 from training.dropout import PooledDropout
 from training.output import TiedOutput
 from training.positions import Positions
-from training.transformer import DecoderLayer, TransformerConfig, TransformerState
+from training.transformer import DecoderLayer, TransformerConfig, TransformerState, go_through
 
 
 class GridMemory(NamedTuple):
@@ -81,19 +81,11 @@ class TransformerDecoder(nn.Module):
         positions = state.position.unsqueeze(1) + torch.arange(length, device=tokens.device)
         embedded = self.embedding(tokens) * self.config.dim**0.5
         states = self.dropout(self.positions(embedded, positions))
-        made: list[tuple[Tensor, Tensor]] = []
-        attention: list[Tensor] = []
-        for index, layer in enumerate(self.decoder):
-            past = state.keys[:, index], state.values[:, index]
-            # No mask: all cells are real.
-            cells = cast(Any, (memory.keys[:, index], memory.values[:, index], None))
-            states, new, weights = layer(states, past, mask, cells)
-            made.append(new)
-            attention.append(weights)
-        keys, values = (torch.stack(part, dim=1) for part in zip(*made, strict=True))
-        following = TransformerState(keys, values, state.position + length)
-        # [batch, layer, head, target, source] -> [batch, target, layer, head, source]
-        return self.decoder_norm(states), following, torch.stack(attention, 1).movedim(3, 1)
+        # No mask of the source: all cells are real.
+        states, following, attention = go_through(
+            self._layers(), states, state, mask, (memory.keys, memory.values, None)
+        )
+        return self.decoder_norm(states), following, attention
 
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]

@@ -3,6 +3,7 @@
 It does not know words, only ids, nor how the best sentence is searched for.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -134,13 +135,17 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
 
     def forward(
-        self, states: Tensor, past: tuple[Tensor, Tensor], mask: Tensor | None, memory: tuple[Tensor, Tensor, Tensor]
+        self,
+        states: Tensor,
+        past: tuple[Tensor, Tensor],
+        mask: Tensor | None,
+        memory: tuple[Tensor, Tensor, Tensor | None],
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
         """Go on from the keys and values of the past, each [batch, head, past, dim / head].
 
         states [batch, target, dim], mask bool [target, past + target], memory keys and values
-        [batch, head, source, dim / head] and mask bool [batch, 1, 1, source] -> the next states, keys and values with
-        these targets, cross-attention [batch, head, target, source].
+        [batch, head, source, dim / head] and mask bool [batch, 1, 1, source], None where all is real -> the next
+        states, keys and values with these targets, cross-attention [batch, head, target, source].
         """
         inputs = self.around_self.before(states)
         new_keys, new_values = self.self_attention.project(inputs)
@@ -149,6 +154,35 @@ class DecoderLayer(nn.Module):
         states = self.around_self.after(states, context)
         context, weights = self.cross_attention(self.around_cross.before(states), *memory)
         return self.feed_forward(self.around_cross.after(states, context)), (keys, values), weights
+
+
+def go_through(
+    layers: Sequence[DecoderLayer],
+    states: Tensor,
+    state: TransformerState,
+    mask: Tensor | None,
+    memory: tuple[Tensor, Tensor, Tensor | None],
+) -> tuple[Tensor, TransformerState, Tensor]:
+    """Take states [batch, target, dim] through the layers of a decoder.
+
+    mask bool [target, past + target], memory keys and values [batch, layer, head, source, dim / head] and mask bool
+    [batch, 1, 1, source], None where all is real -> the next states, the next decoder state, attention
+    [batch, target, layer, head, source].
+    """
+    keys: list[Tensor] = []
+    values: list[Tensor] = []
+    attention: list[Tensor] = []
+    for index, layer in enumerate(layers):
+        past = state.keys[:, index], state.values[:, index]
+        states, (layer_keys, layer_values), weights = layer(
+            states, past, mask, (memory[0][:, index], memory[1][:, index], memory[2])
+        )
+        keys.append(layer_keys)
+        values.append(layer_values)
+        attention.append(weights)
+    following = TransformerState(torch.stack(keys, 1), torch.stack(values, 1), state.position + states.shape[1])
+    # [batch, layer, head, target, source] -> [batch, target, layer, head, source]
+    return states, following, torch.stack(attention, 1).movedim(3, 1)
 
 
 class Transformer(nn.Module):
@@ -217,22 +251,14 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, TransformerState, Tensor]:
         length = tokens.shape[1]
         positions = state.position.unsqueeze(1) + torch.arange(length, device=tokens.device)
-        states = self._embed(tokens, positions)
-        keys: list[Tensor] = []
-        values: list[Tensor] = []
-        attention: list[Tensor] = []
-        memory_mask = memory.mask[:, None, None]
-        for index, layer in enumerate(self.decoder):
-            past = state.keys[:, index], state.values[:, index]
-            states, (layer_keys, layer_values), weights = layer(
-                states, past, mask, (memory.keys[:, index], memory.values[:, index], memory_mask)
-            )
-            keys.append(layer_keys)
-            values.append(layer_values)
-            attention.append(weights)
-        following = TransformerState(torch.stack(keys, 1), torch.stack(values, 1), state.position + length)
-        # [batch, layer, head, target, source] -> [batch, target, layer, head, source]
-        return self.decoder_norm(states), following, torch.stack(attention, 1).movedim(3, 1)
+        states, following, attention = go_through(
+            self._decoder_layers(),
+            self._embed(tokens, positions),
+            state,
+            mask,
+            (memory.keys, memory.values, memory.mask[:, None, None]),
+        )
+        return self.decoder_norm(states), following, attention
 
     def _decoder_layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]

@@ -3,7 +3,6 @@
 It does not know which model the recipe chose, nor how one learns.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from training.checkpoint import TrainedModel
 from training.evaluate import Figure, score, score_as_published, translate
 from training.fit import Hardware, fit
 from training.guidance import Guide, learn_guide
+from training.keeping import keep_epoch
 from training.recipe import GoldAlignments, Recipe
 from training.search import SearchConfig
 from training.start import find_start, take_weights
@@ -66,7 +66,6 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware, start_fr
         return {f"valid_{figure.metric}": figure.value for figure in figures if figure.metric != "exact"}
 
     def keep(model: Any, epoch: int, metrics: Mapping[str, float], best: bool) -> None:
-        folder = out / f"epoch-{epoch:02}"
         found = checkpoint.Checkpoint(
             recipe=recipe.name,
             model=model,
@@ -76,13 +75,7 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware, start_fr
             alignment_heads=heads,
             alignment_lag=0 if guide is None else guide.config.lag,
         )
-        checkpoint.save(folder, found)
-        for name in ("latest", *["best"] * best):
-            checkpoint.point(out / name, folder)
-        kept = {(out / name).resolve() for name in ("latest", "best")}
-        for old in out.glob("epoch-*"):
-            if old.resolve() not in kept:
-                shutil.rmtree(old)
+        keep_epoch(out, epoch, found, best=best)
 
     fit(
         model,

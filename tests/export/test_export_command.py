@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 from export import build as build_module
 from export.__main__ import main
-from export.build import BuildSettings, build, find_checkpoint
+from export.build import BuildSettings, build
 from export.errors import BundleError, ParityError
 from export.graphs import StepGraph
 from tests.export.toy import ToyBundle, ToyRun, quiet
@@ -47,14 +47,6 @@ def test_damaged_checkpoint_is_refused(toy_run: ToyRun, tmp_path: Path, capsys: 
     assert main([str(tmp_path / "run"), str(tmp_path / "toy" / "1")]) == 1
     assert "model.safetensors" in capsys.readouterr().err
     assert not (tmp_path / "toy").exists()
-
-
-def test_best_checkpoint_is_taken_before_the_latest(tmp_path: Path) -> None:
-    for name in ("latest", "best"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").touch()
-    assert find_checkpoint(tmp_path) == tmp_path / "best"
-    assert find_checkpoint(tmp_path / "latest") == tmp_path / "latest"
 
 
 def test_data_are_asked_for_where_a_recipe_needs_them(toy_run: ToyRun, tmp_path: Path) -> None:

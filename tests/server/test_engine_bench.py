@@ -63,6 +63,11 @@ def test_a_source_that_the_model_cannot_read_is_refused(bench: EngineBench) -> N
     assert "source" in answer["error"]
 
 
+def test_nothing_to_decode_is_refused_and_not_waited_for(bench: EngineBench) -> None:
+    _, answer = ask(bench, prepare(bench), {"do": "decode", "sources": [], "length": 1})
+    assert "no sources" in answer["error"]
+
+
 def test_a_profile_says_how_often_each_graph_ran(bench: EngineBench) -> None:
     asked = {**prepare(bench), "do": "profile", "sources": sources(bench), "length": 3}
     (answer,) = ask(bench, asked)

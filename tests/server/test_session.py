@@ -27,7 +27,10 @@ from tests.server.serving import PATIENCE
 
 NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
 
-needs_no_cuda = pytest.mark.skipif(CUDA in onnxruntime.get_available_providers(), reason="this machine may have CUDA")
+needs_no_cuda = pytest.mark.skipif(
+    CUDA in onnxruntime.get_available_providers(),
+    reason="tests what a machine without CUDA is told, and this one has it",
+)
 
 
 @pytest.fixture(scope="module")

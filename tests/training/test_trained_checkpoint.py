@@ -153,3 +153,11 @@ def test_a_missing_file_is_named(saved: Path, name: str) -> None:
     (saved / name).unlink()
     with pytest.raises(FileNotFoundError, match=name):
         checkpoint.load(saved)
+
+
+def test_best_checkpoint_is_taken_before_the_latest(tmp_path: Path) -> None:
+    for name in ("latest", "best"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").touch()
+    assert checkpoint.find(tmp_path) == tmp_path / "best"
+    assert checkpoint.find(tmp_path / "latest") == tmp_path / "latest"
