@@ -23,7 +23,7 @@ COMMANDS = {
     "caption": "caption pictures; draw where each word looked",
     "serve": "serve models over gRPC",
     "models": "list the models that a server holds",
-    "demo": "see it all once: serve, translate, draw, load-test",
+    "demo": "see it all once: serve, translate, caption, draw, load-test",
     "train": "train a model by a recipe",
     "export": "turn a training run into a bundle that can be served",
     "verify": "check a bundle",
@@ -44,7 +44,7 @@ exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 130 
 
 # What is missing, by the module that could not be found, where it is not the extra named like the command.
 _EXTRA_OF_MODULE = {"matplotlib": "pictures", "PIL": "pictures"}
-_OWN_FOLDERS = ("server", "training", "export", "loadtest", "client")
+_OWN_FOLDERS = ("server", "training", "export", "loadtest", "client", "scoring")
 
 
 class Command(Protocol):

@@ -1,4 +1,4 @@
-"""Aligns words by a model's attention and scores the links against gold ones.
+"""Aligns words by a model's attention, and reads the gold alignments to score the links against.
 
 It does not know how the attention was computed.
 """
@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scoring.alignments import Links, parse_links
 from training.model import SequenceModel
 from training.vocabulary import BEGIN, Vocabulary
 
-Links = frozenset[tuple[int, int]]
 Heads = tuple[tuple[int, int], ...]  # (layer, head) of each; none stands for all there are
 
 
@@ -38,8 +38,7 @@ def read_alignments(path: Path, *, turned: bool = False) -> list[AlignedPair]:
     for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), start=1):
         try:
             source, target, links = line.split("\t")
-            sure = frozenset(_link(link, "-") for link in links.split() if "-" in link)
-            only_possible = frozenset(_link(link, "?") for link in links.split() if "-" not in link)
+            sure, possible = parse_links(links)
         except ValueError as error:
             raise ValueError(f"Line {number} of {path} is not source, target and links.") from error
         pairs.append(
@@ -47,7 +46,7 @@ def read_alignments(path: Path, *, turned: bool = False) -> list[AlignedPair]:
                 source=tuple(source.split(" ")),
                 target=tuple(target.split(" ")),
                 sure=sure,
-                possible=sure | only_possible,
+                possible=possible,
             )
         )
     return [_turn(pair) for pair in pairs] if turned else pairs
@@ -58,18 +57,6 @@ def _turn(pair: AlignedPair) -> AlignedPair:
         return frozenset((target, source) for source, target in found)
 
     return AlignedPair(source=pair.target, target=pair.source, sure=links(pair.sure), possible=links(pair.possible))
-
-
-def _link(text: str, mark: str) -> tuple[int, int]:
-    source, target = text.split(mark)
-    return int(source), int(target)
-
-
-def alignment_error_rate(found: Sequence[Links], gold: Sequence[AlignedPair]) -> float:
-    """Return 1 - (|A and S| + |A and P|) / (|A| + |S|) over all sentences: Och and Ney 2003, section 4."""
-    sure = sum(len(links & pair.sure) for links, pair in zip(found, gold, strict=True))
-    possible = sum(len(links & pair.possible) for links, pair in zip(found, gold, strict=True))
-    return 1.0 - (sure + possible) / (sum(map(len, found)) + sum(len(pair.sure) for pair in gold))
 
 
 def align(model: SequenceModel[Any, Any], vocabulary: Vocabulary, pair: AlignedPair, *, language: str = "") -> Links:

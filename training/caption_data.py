@@ -4,7 +4,6 @@ It does not know models or how they learn.
 """
 
 import random
-import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from scoring.words import words
 from training.translation_data import SPLITS, Batch, pad
 from training.vocabulary import BEGIN, UNKNOWN, Vocabulary
-
-# A word, with its hyphens, or what follows an apostrophe: "dog's" is two, as in the data.
-_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*|'[^\W_]+")
 
 # Given names, yields the encoded pictures in that order.
 Load: TypeAlias = Callable[[Sequence[str]], Iterable[bytes]]
@@ -41,11 +38,6 @@ class CaptionCorpus:
     test: Sequence[Described]
     load: Load  # JPEG or PNG
     origin: str
-
-
-def words(caption: str) -> list[str]:
-    """Return the words of a caption in small letters, without punctuation: what is learnt and what is compared."""
-    return _WORD.findall(caption.lower())
 
 
 def plain(caption: str) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scoring.captions import PAPER, score_captions
 from training import checkpoint
 from training.caption_data import CaptionCorpus, CaptionData, Described, Look, describe, plain
-from training.caption_scores import score_captions
 from training.captioner import Captioner
 from training.coverage import uncovered
 from training.evaluate import Figure
@@ -76,8 +76,8 @@ def train(
 
     def measure(model: Any) -> Mapping[str, float]:
         found = write_captions(model, vocabulary, look, measured, _search(recipe, SearchConfig()))
-        figures = score_captions(found, [each.captions for each in measured], test_set="", search="")
-        return {f"valid_{figure.metric}": figure.value for figure in figures if figure.metric in recipe.shown}
+        scores = score_captions(found, [each.captions for each in measured])
+        return {f"valid_{score.metric}": score.value for score in scores if score.metric in recipe.shown}
 
     def keep(model: Any, epoch: int, metrics: Mapping[str, float], best: bool) -> None:
         found = checkpoint.Checkpoint(
@@ -117,13 +117,17 @@ def evaluate(
     model, look = (captioner, _pixels(corpus, captioner)) if maps is None else (captioner.describer, maps.get)
     config = _search(recipe, config)
     captions = write_captions(model, found.vocabulary, look, corpus.test, config)
-    figures = score_captions(
-        captions,
-        [each.captions for each in corpus.test],
-        test_set=f"test split, {len(corpus.test)} pictures, all references of each",
-        search=f"beam {config.beam_size}, length penalty {config.length_penalty:g}, "
-        f"no {config.no_repeat_ngram} tokens twice",
-    )
+    figures = [
+        Figure(
+            metric=score.metric,
+            value=score.value,
+            test_set=f"test split, {len(corpus.test)} pictures, all references of each",
+            search=f"beam {config.beam_size}, length penalty {config.length_penalty:g}, "
+            f"no {config.no_repeat_ngram} tokens twice",
+            signature=score.signature if score.published is None else f"{score.signature}; {PAPER}: {score.published}",
+        )
+        for score in score_captions(captions, [each.captions for each in corpus.test])
+    ]
     metrics = {**found.metrics, "figures": [asdict(figure) for figure in figures]}
     # Behind the link, which has to stay one.
     checkpoint.save(folder.resolve(), replace(found, metrics=metrics))

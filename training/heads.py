@@ -13,17 +13,9 @@ from typing import Any
 
 import torch
 
+from scoring.alignments import Links, alignment_error_rate
 from training import checkpoint
-from training.alignment import (
-    AlignedPair,
-    Heads,
-    Links,
-    align_by,
-    alignment_error_rate,
-    average,
-    read_alignments,
-    word_pieces,
-)
+from training.alignment import AlignedPair, Heads, align_by, average, read_alignments, word_pieces
 from training.checkpoint import Checkpoint
 from training.guidance import GuidanceConfig, Guide, learn_guide
 from training.model import SequenceModel

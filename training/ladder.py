@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
+from scoring.alignments import alignment_error_rate
 from training import checkpoint
-from training.alignment import AlignedPair, align, alignment_error_rate
+from training.alignment import AlignedPair, align
 from training.checkpoint import Checkpoint
 from training.evaluate import Figure, score, score_as_published
 from training.ladder_attention import CHOICES, Choice, look, picture

@@ -11,8 +11,9 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 
+from scoring.alignments import Links, alignment_error_rate
 from training import checkpoint
-from training.alignment import Heads, Links, align_by, alignment_error_rate, read_alignments
+from training.alignment import Heads, align_by, read_alignments
 from training.checkpoint import TrainedModel
 from training.evaluate import Figure, score, score_as_published, translate
 from training.fit import Hardware, fit

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.caption_data import CaptionBatchConfig, CaptionData, plain, read_flickr8k, words
+from scoring.words import words
+from training.caption_data import CaptionBatchConfig, CaptionData, plain, read_flickr8k
 from training.toy_pictures import as_png as encode
 from training.toy_pictures import draw_square, make_squares
 from training.vocabulary import BEGIN, END, PAD, Vocabulary

@@ -10,13 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.alignment import AlignedPair, align, align_by, alignment_error_rate, average, merge, read_alignments
+from training.alignment import AlignedPair, align, align_by, average, merge, read_alignments
 from training.rnn import Rnn, RnnConfig
 from training.vocabulary import Vocabulary
-
-
-def pair(sure: set[tuple[int, int]], possible: set[tuple[int, int]]) -> AlignedPair:
-    return AlignedPair(source=("a", "b"), target=("c", "d"), sure=frozenset(sure), possible=frozenset(sure | possible))
 
 
 def test_links_are_read_as_sure_or_possible(tmp_path: Path) -> None:
@@ -32,15 +28,6 @@ def test_lines_of_another_form_are_named(tmp_path: Path) -> None:
     path.write_text("a\tb\t0-0\na\tb\n")
     with pytest.raises(ValueError, match="Line 2 of"):
         read_alignments(path)
-
-
-@pytest.mark.parametrize(
-    ("found", "rate"),
-    [({(0, 0), (1, 1)}, 0.0), ({(0, 1), (1, 0)}, 0.75), ({(0, 0)}, 1 - 2 / 3), ({(0, 0), (1, 1), (1, 0)}, 0.0)],
-)
-def test_error_rate_is_that_of_the_paper(found: set[tuple[int, int]], rate: float) -> None:
-    gold = [pair({(0, 0), (1, 1)}, {(1, 0)})]
-    assert alignment_error_rate([frozenset(found)], gold) == pytest.approx(rate)
 
 
 def test_pieces_are_summed_over_source_words_and_averaged_over_target_words() -> None:

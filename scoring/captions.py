@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
-from training.caption_data import words
-from training.evaluate import Figure
+from scoring.words import words
 
 ORDERS = (1, 2, 3, 4)
-# Show, Attend and Tell (Xu et al. 2015), table 1, hard attention on Flickr8k: BLEU without brevity penalty.
+PAPER = "Xu et al. 2015, hard attention"
+# Show, Attend and Tell, table 1, hard attention on the test split of Flickr8k: BLEU without brevity penalty.
 PUBLISHED: Mapping[str, float] = MappingProxyType({"bleu1": 67.0, "bleu2": 45.7, "bleu3": 31.4, "bleu4": 21.3})
 
 _TEXT = "lowercase, without punctuation"
@@ -25,32 +25,42 @@ _SPREAD = 6.0  # of the lengths that CIDEr-D forgives
 _Vector: TypeAlias = Mapping[tuple[str, ...], float]
 
 
-def score_captions(
-    captions: Sequence[str], references: Sequence[Sequence[str]], *, test_set: str, search: str
-) -> list[Figure]:
+class Score(NamedTuple):
+    """One measure with what one must know to take it again.
+
+    Attributes:
+        metric: bleu1 to bleu4 with brevity penalty, bleu1_long to bleu4_long without, cider.
+        value: 0 to 100; CIDEr has no upper end.
+        published: what the paper reports on Flickr8k's test split; None where it reports nothing.
+        signature: how it was taken.
+    """
+
+    metric: str
+    value: float
+    published: float | None
+    signature: str
+
+
+def score_captions(captions: Sequence[str], references: Sequence[Sequence[str]]) -> list[Score]:
     """Compare each caption with its references: BLEU-1 to BLEU-4 with and without brevity penalty, CIDEr.
 
-    test_set and search are what the figures say of what was described and how. The published figures stand in the
-    signatures of those that they are to be compared with.
+    Raises ValueError where there is no caption, or a picture has no reference.
     """
+    if not captions or not all(references):
+        raise ValueError("captions are scored against at least one reference of at least one picture")
     cut = [words(caption) for caption in captions]
     cut_references = [[words(reference) for reference in each] for each in references]
-    figures: list[Figure] = []
-
-    def add(metric: str, value: float, signature: str) -> None:
-        figures.append(
-            Figure(metric=metric, value=round(value, 4), test_set=test_set, search=search, signature=signature)
-        )
-
+    scores: list[Score] = []
     found, signature = _bleu(cut, cut_references)
     for order in ORDERS:
         precisions = found.precisions[:order]
         mean = math.exp(sum(map(math.log, precisions)) / order) if all(precisions) else 0.0
-        paper = f"; Xu et al. 2015, hard attention: {PUBLISHED[f'bleu{order}']}"
-        add(f"bleu{order}", found.bp * mean, f"{signature}, {_TEXT}, with brevity penalty{paper}")
-        add(f"bleu{order}_long", mean, f"{signature}, {_TEXT}, without brevity penalty{paper}")
-    add("cider", 100 * cider(cut, cut_references), f"CIDEr-D of coco-caption times 100, {_TEXT}")
-    return figures
+        name = f"bleu{order}"
+        for metric, value, penalty in ((name, found.bp * mean, "with"), (f"{name}_long", mean, "without")):
+            taken = f"{signature}, {_TEXT}, {penalty} brevity penalty"
+            scores.append(Score(metric, round(value, 4), PUBLISHED[name], taken))
+    value = round(100 * cider(cut, cut_references), 4)
+    return [*scores, Score("cider", value, None, f"CIDEr-D of coco-caption times 100, {_TEXT}")]
 
 
 def _bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> tuple[BLEUScore, str]:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from training.caption_scores import cider, score_captions
+from scoring.captions import cider, score_captions
 
 REFERENCES = [
     ["A black dog runs .", "the dog is running fast"],
@@ -14,8 +14,7 @@ REFERENCES = [
 
 
 def figures(captions: list[str], references: list[list[str]] = REFERENCES) -> dict[str, float]:
-    found = score_captions(captions, references, test_set="", search="")
-    return {figure.metric: figure.value for figure in found}
+    return {score.metric: score.value for score in score_captions(captions, references)}
 
 
 def test_a_reference_itself_is_perfect_but_for_the_other_references() -> None:
@@ -56,11 +55,25 @@ def test_bleu_n_is_the_mean_of_its_orders() -> None:
 
 
 def test_the_published_figure_stands_beside_ours() -> None:
-    found = score_captions(["a dog"], [["a dog"]], test_set="", search="")
-    signatures = {figure.metric: figure.signature for figure in found}
-    assert "21.3" in signatures["bleu4"]
-    assert "67.0" in signatures["bleu1"]
-    assert "nrefs" in signatures["bleu1"]
+    found = {score.metric: score for score in score_captions(["a dog"], [["a dog"]])}
+    assert (found["bleu4"].published, found["bleu1_long"].published) == (21.3, 67.0)
+    assert found["cider"].published is None
+    assert "nrefs" in found["bleu1"].signature
+
+
+def test_nothing_to_compare_with_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one reference of at least one picture"):
+        score_captions([], [])
+    with pytest.raises(ValueError, match="at least one reference of at least one picture"):
+        score_captions(["a dog", "a cat"], [["a dog"], []])
+
+
+def test_a_picture_without_a_caption_counts_as_all_wrong() -> None:
+    assert figures(["", ""], [["a dog"], ["a cat"]])["bleu1"] == 0
+    assert (
+        figures(["a dog", ""], [["a dog"], ["a cat"]])["cider"]
+        == figures(["a dog", "x"], [["a dog"], ["a cat"]])["cider"]
+    )
 
 
 def test_cider_of_one_word_worked_out() -> None:

@@ -1,4 +1,4 @@
-"""Compares what a model links with gold word alignments: from attention to links to the alignment error rate.
+"""Links the words of a sentence and its translation by what a model looked at, to compare them with gold links.
 
 It does not know who computed the attention; texts are split at white space, as the gold links count.
 """
@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Links = frozenset[tuple[int, int]]
+from scoring.alignments import Links
+
 Weights = NDArray[np.float32]
 
 
@@ -29,22 +30,6 @@ class GoldPair:
     target: str
     sure: Links
     possible: Links
-
-
-def parse_links(text: str) -> tuple[Links, Links]:
-    """Read `0-0 1?2`: `i-j` is sure, `i?j` only possible. Returns sure and possible links; raises ValueError."""
-    sure: set[tuple[int, int]] = set()
-    possible: set[tuple[int, int]] = set()
-    for part in text.split():
-        mark = "-" if "-" in part else "?"
-        source, _, target = part.partition(mark)
-        if not (source.isdecimal() and target.isdecimal()):
-            raise ValueError(f"a link is i-j or i?j, not {part!r}")
-        link = (int(source), int(target))
-        possible.add(link)
-        if mark == "-":
-            sure.add(link)
-    return frozenset(sure), frozenset(possible)
 
 
 def words_of(text: str) -> tuple[ByteSpan, ...]:
@@ -95,13 +80,3 @@ def link_words(weights: Weights, sources: Sequence[int | None], targets: Sequenc
         shares = [float(row[columns == source].sum()) for source in source_words]
         links.add((source_words[int(np.argmax(shares))], target))
     return frozenset(links)
-
-
-def alignment_error_rate(found: Sequence[Links], gold: Sequence[GoldPair]) -> float:
-    """1 - (|A and S| + |A and P|) / (|A| + |S|) over all sentences, times 100: Och and Ney 2003, section 4."""
-    sure = sum(len(links & pair.sure) for links, pair in zip(found, gold, strict=True))
-    possible = sum(len(links & pair.possible) for links, pair in zip(found, gold, strict=True))
-    total = sum(len(links) for links in found) + sum(len(pair.sure) for pair in gold)
-    if not total:
-        raise ValueError("an alignment error rate needs at least one link")
-    return 100 * (1 - (sure + possible) / total)
