@@ -13,7 +13,9 @@ commands:
 
 examples:
   regard bench run --rate 10 --duration 30
+  regard bench run --rate 10 --classes medium=4,caption=1
   regard bench accuracy --model en-es-rnn --source test.en --reference test.es
+  regard bench accuracy --flickr8k --pointing
 
 `regard bench COMMAND --help` tells more about each.
 """

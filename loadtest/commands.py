@@ -21,7 +21,7 @@ class Command(NamedTuple):
 COMMANDS = (
     Command("run", "loadtest.run", "make a load, measure it from the intended send times, write a report"),
     Command("selftest", "loadtest.selftest", "show on a server with known delays that the load test tells the truth"),
-    Command("accuracy", "loadtest.accuracy", "BLEU, chrF and alignment error rate of what a server answers"),
+    Command("accuracy", "loadtest.accuracy", "BLEU, chrF, alignment error rate and CIDEr of what a server answers"),
     Command("engine", "loadtest.engine", "our decode engine beside CTranslate2 on the same weights, in turn"),
     Command("cases", "loadtest.cases", "try known ways of failing on a running server: case, expected, got"),
     Command("report", "loadtest.rebuild", "make the report of a finished run again from its folder"),

@@ -8,10 +8,10 @@ from typing import Any
 
 import grpc
 
+from loadtest.corpus import CAPTION, TRANSLATE, Payload
 from loadtest.load import Ended
 from loadtest.recorder import OK
 
-METHOD = "/regard.v1.TranslationService/Translate"
 CONNECT_SECONDS = 10.0
 NO_STATUS = "UNKNOWN"
 
@@ -27,10 +27,17 @@ class Connection:
     """
 
     def __init__(self, address: str, channels: int, *, patience: float = CONNECT_SECONDS) -> None:
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+        options = [
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+        ]
         self._channels = [grpc.insecure_channel(address, options) for _ in range(channels)]
         # Payloads are serialised beforehand and answers are read after the clock has been stopped.
-        self._calls: list[Any] = [channel.unary_unary(METHOD, None, None) for channel in self._channels]
+        self._calls: list[dict[str, Any]] = [
+            {method: channel.unary_unary(method, None, None) for method in (TRANSLATE, CAPTION)}
+            for channel in self._channels
+        ]
         try:
             for channel in self._channels:
                 grpc.channel_ready_future(channel).result(timeout=patience)
@@ -38,9 +45,10 @@ class Connection:
             self.close()
             raise UnreachableError(f"no gRPC server answers at {address} within {patience:g} s") from problem
 
-    def send(self, number: int, body: bytes, seconds: float) -> "PendingCall":
+    def send(self, number: int, payload: Payload, seconds: float) -> "PendingCall":
         """Send the request with that number, which may take so many seconds."""
-        return PendingCall(self._calls[number % len(self._calls)].future(body, timeout=seconds))
+        call = self._calls[number % len(self._calls)][payload.method]
+        return PendingCall(call.future(payload.body, timeout=seconds))
 
     def close(self) -> None:
         """Close all channels."""

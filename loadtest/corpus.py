@@ -1,73 +1,45 @@
-"""Makes the requests of a load test: which texts, with which options, already serialised.
+"""Makes the requests of a load test: which texts and pictures, with which options, already serialised.
 
-It does not know when they are sent, nor any network.
+It does not know when they are sent, nor any network, nor where pictures come from.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.v1.attention_pb2 import ATTENTION_ENCODING_FLOAT16, AttentionOptions
+from loadtest.traffic import LENGTHS, TrafficClass
+from regard.v1.attention_pb2 import (
+    ATTENTION_ENCODING_FLOAT16,
+    ATTENTION_GRANULARITY_UNSPECIFIED,
+    ATTENTION_GRANULARITY_WORD,
+    AttentionOptions,
+)
+from regard.v1.captioning_pb2 import CaptionRequest
 from regard.v1.decoding_pb2 import DecodingOptions
 from regard.v1.translation_pb2 import TranslateRequest
 
-# Words, both ends included.
-LENGTHS = {"short": (1, 6), "medium": (7, 16), "long": (17, 10_000), "any": (1, 10_000)}
+TRANSLATE = "/regard.v1.TranslationService/Translate"
+CAPTION = "/regard.v1.CaptioningService/Caption"
 BATCHES = 32
 
+_Item = TypeVar("_Item")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficClass:
-    """One kind of request, with figures of its own in the report.
-
-    Attributes:
-        name: in the report.
-        weight: its share among the other classes.
-        length: which sentences: short, medium, long or any.
-        texts: how many of them in a call.
-        beam_size: 0 leaves the choice to the server.
-        attention: whether subword attention matrices are asked for.
-        model: empty leaves the choice to the server.
-    """
-
-    name: str
-    weight: float = 1.0
-    length: str = "any"
-    texts: int = 1
-    beam_size: int = 0
-    attention: bool = False
-    model: str = ""
-
-    def __post_init__(self) -> None:
-        if self.length not in LENGTHS:
-            raise ValueError(f"class {self.name}: length must be one of {', '.join(LENGTHS)}, not {self.length!r}")
-        if not self.weight > 0:
-            raise ValueError(f"class {self.name}: weight must be above 0, not {self.weight}")
-        if self.texts < 1:
-            raise ValueError(f"class {self.name}: needs at least one text in a call, not {self.texts}")
-
-
-BUILT_IN_CLASSES = {
-    "any": TrafficClass(name="any"),
-    "short": TrafficClass(name="short", length="short"),
-    "medium": TrafficClass(name="medium", length="medium"),
-    "long": TrafficClass(name="long", length="long"),
-    "batch": TrafficClass(name="batch", texts=8),
-    "beam": TrafficClass(name="beam", beam_size=5),
-    "attention": TrafficClass(name="attention", attention=True),
-}
+# The files of pictures of a size; raises ValueError if there are none.
+FindPictures = Callable[[str], Sequence[bytes]]
 
 
 class Payload(NamedTuple):
     """A request as it goes over the wire."""
 
     name: str  # of its class
+    method: str
+    attention: bool  # whether the answer must have it
     body: bytes
 
 
@@ -87,19 +59,6 @@ class Corpus:
         return np.array([random.choice(indices) for indices in drawn], dtype=np.int64)
 
 
-def parse_classes(text: str) -> tuple[TrafficClass, ...]:
-    """Read `short=3,beam=1`: built-in classes with their weights. Raises ValueError."""
-    classes: list[TrafficClass] = []
-    for part in text.split(","):
-        name, _, weight = part.strip().partition("=")
-        if name not in BUILT_IN_CLASSES:
-            raise ValueError(f"no traffic class {name!r}; there are {', '.join(BUILT_IN_CLASSES)}")
-        classes.append(replace(BUILT_IN_CLASSES[name], weight=float(weight or 1)))
-    if len({c.name for c in classes}) != len(classes):
-        raise ValueError(f"a traffic class is named twice in {text!r}")
-    return tuple(classes)
-
-
 def read_sentences(path: str = "") -> tuple[str, ...]:
     """The sentences of a file, one a line, or the built-in ones. Raises ValueError for a file without any."""
     where = Path(path) if path else files("loadtest").joinpath("sentences.txt")
@@ -109,29 +68,56 @@ def read_sentences(path: str = "") -> tuple[str, ...]:
     return sentences
 
 
-def build_corpus(*, sentences: Sequence[str], classes: Sequence[TrafficClass], seed: int) -> Corpus:
-    """Serialise the requests of all classes. Raises ValueError if a class finds no sentence of its length."""
+def build_corpus(
+    *, sentences: Sequence[str], pictures: FindPictures, classes: Sequence[TrafficClass], seed: int
+) -> Corpus:
+    """Serialise the requests of all classes. Raises ValueError if a class finds no sentence or picture of its size."""
     payloads: list[Payload] = []
     for traffic in classes:
-        shortest, longest = LENGTHS[traffic.length]
-        fitting = [sentence for sentence in sentences if shortest <= len(sentence.split()) <= longest]
-        if not fitting:
-            raise ValueError(f"class {traffic.name}: no sentence has {shortest} to {longest} words")
         random = Random(f"corpus/{seed}/{traffic.name}")  # noqa: S311 - reproducible, not secret
-        groups = (
-            [[sentence] for sentence in fitting]
-            if traffic.texts == 1
-            else [random.choices(fitting, k=traffic.texts) for _ in range(BATCHES)]
-        )
-        payloads.extend(_payload(traffic, group) for group in groups)
+        if traffic.pictures:
+            groups = _groups(pictures(traffic.size), traffic.pictures, random)
+            payloads.extend(_caption(traffic, group) for group in groups)
+        else:
+            groups = _groups(_fitting(traffic, sentences), traffic.texts, random)
+            payloads.extend(_translation(traffic, group) for group in groups)
     return Corpus(payloads=tuple(payloads), classes=tuple(classes))
 
 
-def _payload(traffic: TrafficClass, texts: Sequence[str]) -> Payload:
+def _fitting(traffic: TrafficClass, sentences: Sequence[str]) -> list[str]:
+    shortest, longest = LENGTHS[traffic.length]
+    fitting = [sentence for sentence in sentences if shortest <= len(sentence.split()) <= longest]
+    if not fitting:
+        raise ValueError(f"class {traffic.name}: no sentence has {shortest} to {longest} words")
+    return fitting
+
+
+def _groups(items: Sequence[_Item], size: int, random: Random) -> list[list[_Item]]:
+    if size == 1:
+        return [[item] for item in items]
+    return [random.choices(items, k=size) for _ in range(BATCHES)]
+
+
+def _translation(traffic: TrafficClass, texts: Sequence[str]) -> Payload:
     request = TranslateRequest(
-        model=traffic.model,
-        texts=texts,
-        decoding=DecodingOptions(beam_size=traffic.beam_size) if traffic.beam_size else None,
-        attention=AttentionOptions(encoding=ATTENTION_ENCODING_FLOAT16) if traffic.attention else None,
+        model=traffic.model, texts=texts, decoding=_decoding(traffic), attention=_attention(traffic)
     )
-    return Payload(traffic.name, request.SerializeToString(deterministic=True))
+    return Payload(traffic.name, TRANSLATE, traffic.attention, request.SerializeToString(deterministic=True))
+
+
+def _caption(traffic: TrafficClass, images: Sequence[bytes]) -> Payload:
+    request = CaptionRequest(
+        model=traffic.model, images=images, decoding=_decoding(traffic), attention=_attention(traffic)
+    )
+    return Payload(traffic.name, CAPTION, traffic.attention, request.SerializeToString(deterministic=True))
+
+
+def _decoding(traffic: TrafficClass) -> DecodingOptions | None:
+    return DecodingOptions(beam_size=traffic.beam_size) if traffic.beam_size else None
+
+
+def _attention(traffic: TrafficClass) -> AttentionOptions | None:
+    if not traffic.attention:
+        return None
+    granularity = ATTENTION_GRANULARITY_WORD if traffic.pictures else ATTENTION_GRANULARITY_UNSPECIFIED
+    return AttentionOptions(encoding=ATTENTION_ENCODING_FLOAT16, granularity=granularity)

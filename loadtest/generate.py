@@ -17,8 +17,8 @@ from loadtest.plan import Plan
 from loadtest.processes import child_environment, end_group
 from loadtest.run_directory import LOG, PLAN, RECORDS, part_of
 
-# Seconds that Locust may take beyond the load itself, to start, connect and write.
-SLACK_SECONDS = 60.0
+# Seconds that Locust may take beyond the load itself, to start, make its payloads, connect and write.
+SLACK_SECONDS = 120.0
 
 
 class Status(NamedTuple):

@@ -9,10 +9,10 @@ from functools import partial
 from threading import Event
 from typing import NamedTuple, Protocol
 
-from loadtest.answers import NOTHING, read_answer
-from loadtest.corpus import Corpus
+from loadtest.answers import NOTHING, Answer, read_answer
+from loadtest.corpus import Corpus, Payload
 from loadtest.plan import Plan
-from loadtest.recorder import FAILED_TEXTS, OK, UNREADABLE, Recorder
+from loadtest.recorder import FAILED_TEXTS, INCOMPLETE, OK, UNREADABLE, Recorder
 
 NANOSECONDS = 1_000_000_000
 # Payloads of a closed loop before they repeat; an open loop draws as many as it needs.
@@ -52,8 +52,8 @@ class Seen(NamedTuple):
     details: str
 
 
-# Sends a serialised request with a timeout in seconds. The first argument counts requests, to spread them on channels.
-Send = Callable[[int, bytes, float], Pending]
+# Sends a request with a timeout in seconds. The first argument counts requests, to spread them on channels.
+Send = Callable[[int, Payload, float], Pending]
 
 
 class Load:
@@ -134,27 +134,35 @@ class Load:
         self._pending.clear()
 
     def _fire(self, payload: int, due_ns: int, on_end: Callable[[], None] = lambda: None) -> None:
-        traffic, body = self._corpus.payloads[payload]
-        number = self.recorder.begin(traffic=traffic, payload=payload, due_ns=due_ns, sent_ns=self.now())
-        pending = self._send(number, body, self.plan.deadline)
+        request = self._corpus.payloads[payload]
+        number = self.recorder.begin(traffic=request.name, payload=payload, due_ns=due_ns, sent_ns=self.now())
+        pending = self._send(number, request, self.plan.deadline)
         self._pending[number] = pending
-        pending.add_done_callback(partial(self._end, number, traffic, due_ns, on_end))
+        pending.add_done_callback(partial(self._end, number, request, due_ns, on_end))
 
-    def _end(self, number: int, traffic: str, due_ns: int, on_end: Callable[[], None], ended: Ended) -> None:
+    def _end(self, number: int, request: Payload, due_ns: int, on_end: Callable[[], None], ended: Ended) -> None:
         end_ns = self.now()
         self._pending.pop(number, None)
-        code, answer = ended.code, NOTHING
-        if code == OK:
-            read = read_answer(ended.body)
-            code, answer = (UNREADABLE, NOTHING) if read is None else (FAILED_TEXTS if read.failed_texts else OK, read)
+        code, answer = (ended.code, NOTHING) if ended.code != OK else _judge(request, ended.body)
         if self.recorder.end(number, end_ns=end_ns, code=code, answer=answer):
-            self._observe(Seen(traffic, (end_ns - due_ns) / 1e6, answer.size, code, ended.details))
+            details = answer.fault or ended.details
+            self._observe(Seen(request.name, (end_ns - due_ns) / 1e6, answer.size, code, details))
         on_end()
 
     def _sleep_until(self, due_ns: int) -> None:
         self._sleep(0)
         while (left := due_ns - self.now()) > 0:
             self._sleep(left / NANOSECONDS if left > FINEST_SLEEP else 0)
+
+
+def _judge(request: Payload, body: bytes) -> tuple[str, Answer]:
+    """What a reply that came well is to be called, and what is in it."""
+    answer = read_answer(body, method=request.method, attention=request.attention)
+    if answer is None:
+        return UNREADABLE, NOTHING
+    if answer.failed_texts:
+        return FAILED_TEXTS, answer
+    return (INCOMPLETE if answer.fault else OK), answer
 
 
 def window_of(plan: Plan) -> tuple[int, int]:

@@ -36,7 +36,8 @@ from loadtest.run_directory import GENERATOR, PLAN, RECORDS, part_of
 from loadtest.watch import watched
 
 THREAD_POOL = 256
-# Seconds between the word to go and the first moment at which a request may be due: time to draw the schedule.
+# Seconds between the word to go and the first moment at which a request may be due: time to draw the schedule. What it
+# takes to make the payloads, which every process does for itself, comes on top.
 HEAD_START = 0.5
 
 log = logging.getLogger(__name__)
@@ -261,13 +262,15 @@ class Director:
     def _prepare(self, test: Test) -> dict[str, Any]:
         """Fix the plan, the folder and the start: what every worker must be told. Raises OSError or ValueError."""
         users = self._runner.target_user_count or 1
+        began = time.monotonic()
         plan = plan_of(self._options, address=self._address(), users=users, workers=test.workers).to_json()
         name = f"bench-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
         directory = Path(self._options.output or Path("reports", name)).resolve()
         directory.mkdir(parents=True, exist_ok=True)
         (directory / PLAN).write_text(plan, encoding="utf-8")
         test.directory = directory
-        return {"plan": plan, "directory": str(directory), "start": time.time() + HEAD_START}
+        making = (time.monotonic() - began) * test.workers
+        return {"plan": plan, "directory": str(directory), "start": time.time() + HEAD_START + making}
 
     def _address(self) -> str:
         if not self._environment.host:

@@ -6,23 +6,23 @@ It does not know Locust: its parser is handed in.
 from pathlib import Path
 from typing import Any
 
-from loadtest.corpus import BUILT_IN_CLASSES, parse_classes
 from loadtest.plan import Plan, plan_from_json
+from loadtest.traffic import HELP, parse_classes
 
 
 def add_options(parser: Any) -> None:
     """Declare the options of a plan; the web page shows them too."""
-    classes = f"kinds of request with weights, as short=3,beam=1: {', '.join(BUILT_IN_CLASSES)}"
     parser.add_argument("--loop", default="open", help="open: send when due; closed: each user keeps a call in flight")
     parser.add_argument("--arrivals", default="poisson", help="of an open loop: poisson or constant")
     parser.add_argument("--rate", type=float, default=20.0, help="of an open loop: requests per second")
     parser.add_argument("--duration", type=float, default=30.0, help="seconds that are measured")
     parser.add_argument("--warmup", type=float, default=2.0, help="seconds before them that no figure contains")
     parser.add_argument("--seed", type=int, default=1, help="of arrival times and payloads")
-    parser.add_argument("--classes", default="any", help=classes)
+    parser.add_argument("--classes", default="any", help=HELP)
     parser.add_argument("--deadline", type=float, default=10.0, help="seconds that a call may take")
     parser.add_argument("--connections", type=int, default=2, help="of every process")
     parser.add_argument("--sentences", default="", help="file with one text a line; empty for the built-in ones")
+    parser.add_argument("--pictures", default="", help="folder of picture files; empty for drawn ones")
     parser.add_argument("--output", default="", help="folder for the results; empty for a new one under reports/")
     parser.add_argument("--plan", default="", include_in_web_ui=False, help="JSON file that says all of the above")
     parser.add_argument("--status", action="store_true", include_in_web_ui=False, help="write progress as JSON lines")
@@ -47,4 +47,5 @@ def plan_of(options: Any, *, address: str, users: int, workers: int) -> Plan:
         connections=options.connections,
         classes=parse_classes(options.classes),
         sentences=options.sentences,
+        pictures=options.pictures,
     )

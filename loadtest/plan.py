@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.arrivals import Schedule, constant, poisson
-from loadtest.corpus import Corpus, TrafficClass, build_corpus, read_sentences
+from loadtest.corpus import Corpus, build_corpus, read_sentences
+from loadtest.pictures import Pictures
+from loadtest.traffic import TrafficClass
 
 SCHEMA_VERSION = 1
 
@@ -35,6 +37,7 @@ class Plan:
         connections: of each worker.
         classes: kinds of request.
         sentences: file of texts, one a line; empty for the built-in ones.
+        pictures: folder of picture files; empty for drawn ones.
     """
 
     address: str
@@ -50,6 +53,7 @@ class Plan:
     connections: int = 2
     classes: tuple[TrafficClass, ...] = (TrafficClass(name="any"),)
     sentences: str = ""
+    pictures: str = ""
 
     def __post_init__(self) -> None:
         if self.loop not in ("open", "closed"):
@@ -80,7 +84,9 @@ class Plan:
 
     def corpus(self) -> Corpus:
         """The payloads of the run."""
-        return build_corpus(sentences=read_sentences(self.sentences), classes=self.classes, seed=self.seed)
+        sentences = read_sentences(self.sentences)
+        pictures = Pictures(self.pictures, seed=self.seed)
+        return build_corpus(sentences=sentences, pictures=pictures.of_size, classes=self.classes, seed=self.seed)
 
     def planned(self) -> int | None:
         """Requests that must be sent; None for a closed loop, where the server decides."""
@@ -112,7 +118,8 @@ def plan_from_json(text: str) -> Plan:
     if unknown := value.keys() - known - derived:
         raise ValueError(f"plan has unknown fields: {', '.join(sorted(unknown))}")
     classes = tuple(TrafficClass(**traffic) for traffic in value["classes"])
-    return Plan(**{name: value[name] for name in known if name != "classes"}, classes=classes)
+    # A plan from before there was some field means its default.
+    return Plan(**{name: value[name] for name in known & value.keys() if name != "classes"}, classes=classes)
 
 
 def fingerprint(*arrays: NDArray[np.int64]) -> str:

@@ -1,4 +1,4 @@
-"""Draws the figures of a load test as SVG that stands by itself.
+"""Draws the figures of a load test.
 
 It does not know the verdict, nor any page around the figures.
 """
@@ -6,24 +6,20 @@ It does not know the verdict, nor any page around the figures.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # matplotlib leaves parts of its signatures open.
 
-import io
-import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from loadtest.analysis import Floats, Table, in_flight_at, needed
+from loadtest.drawing import INK, LINE, MUTED, plain_log, svg
 from loadtest.gauges import Health
 from loadtest.plan import Plan
 
-INK, MUTED, LINE = "#1d2433", "#6b7485", "#e3e7ee"
 INTENDED, SERVICE, BAD = "#2f5fde", "#e08a1e", "#d0342c"
+SHADES = (INTENDED, SERVICE, "#5aa9a4", "#8a5fc0")
 PARTS = {
     "sent too late": "#9aa3b2",
     "server: queue": "#e8b04a",
@@ -31,56 +27,47 @@ PARTS = {
     "server: decode": "#2f5fde",
     "transport and rest": "#c9cfda",
 }
-STYLE: Any = {
-    "font.size": 9,
-    "axes.edgecolor": "#b6bdc9",
-    "axes.labelcolor": MUTED,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlecolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": LINE,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "legend.frameon": False,
-    "svg.hashsalt": "regard",
-    "figure.constrained_layout.use": True,
-}
-WIDTH = 10.0
 # A logarithm needs something: a microsecond, in milliseconds.
 LEAST = 1e-3
 
 
-def latency_svg(good: Table, *, open_loop: bool) -> str:
-    """Distribution of the latency of good answers, from the intended send time and from the actual one."""
+def latency_svg(plan: Plan, good: Table) -> str:
+    """Distribution of the latency of good answers, from the intended send time and from the actual one, by class."""
+
+    def curves() -> list[tuple[str, Floats, str, str]]:
+        if len(plan.classes) == 1:
+            both = [("from the intended send time", good.latency, INTENDED), ("service time", good.service, SERVICE)]
+            return [(*curve, "-") for curve in reversed(both if plan.loop == "open" else both[1:])]
+        parts = _by_class(plan, good)
+        # A name with a line before it is in no legend.
+        service = [(f"_{name}", part.service, colour, ":") for name, part, colour in parts if plan.loop == "open"]
+        return [
+            *service,
+            *((name, part.latency if service else part.service, colour, "-") for name, part, colour in parts),
+        ]
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        curves = [("from the intended send time", good.latency, INTENDED), ("service time", good.service, SERVICE)]
-        for label, seconds, colour in reversed(curves if open_loop else curves[1:]):
+        for label, seconds, colour, dashes in curves():
             ordered = np.maximum(np.sort(seconds) * 1e3, LEAST)
             share = np.arange(1, len(ordered) + 1) / len(ordered)
-            left.step(ordered, share, where="post", color=colour, label=label)
+            left.step(ordered, share, where="post", color=colour, linestyle=dashes, label=label)
             beyond = 1 / (1 - share[:-1])
-            right.step(beyond, ordered[:-1], where="post", color=colour, label=label)
+            right.step(beyond, ordered[:-1], where="post", color=colour, linestyle=dashes, label=label)
         left.set_xscale("log")
-        left.set(title="Share of answers within a time", xlabel="milliseconds", ylabel="share", ylim=(0, 1.02))
+        dotted = ", dotted: service time" if len(plan.classes) > 1 and plan.loop == "open" else ""
+        left.set(title=f"Share of answers within a time{dotted}", xlabel="milliseconds", ylabel="share", ylim=(0, 1.02))
         left.legend(loc="lower right")
-        _plain_log(left, "x")
+        plain_log(left, "x")
         right.set_xscale("log")
         right.set_yscale("log")
         right.set(title="Percentiles, the tail stretched out", xlabel="percentile", ylabel="milliseconds")
         marks = [p for p in (0.5, 0.9, 0.99, 0.999) if len(good) >= needed(p)]
         right.set_xticks([1 / (1 - p) for p in marks], [f"p{p * 100:g}" for p in marks])
         right.xaxis.set_minor_locator(NullLocator())
-        _plain_log(right, "y")
+        plain_log(right, "y")
 
-    return _svg(draw, height=3.4)
+    return svg(draw, height=3.4)
 
 
 def time_svg(plan: Plan, rows: Table) -> str:
@@ -99,15 +86,18 @@ def time_svg(plan: Plan, rows: Table) -> str:
             moments / 1e9, in_flight_at(rows, moments), color=INTENDED, alpha=0.25, linewidth=0, step="post"
         )
         flight.set(title="Calls in flight", ylim=(0, None))
-        points.scatter(
-            good.due / 1e9,
-            np.maximum(good.latency * 1e3, LEAST),
-            s=5,
-            color=INTENDED,
-            alpha=0.45,
-            linewidths=0,
-            rasterized=True,
-        )
+        several = len(plan.classes) > 1
+        for name, part, colour in _by_class(plan, good):
+            points.scatter(
+                part.due / 1e9,
+                np.maximum(part.latency * 1e3, LEAST),
+                s=5,
+                color=colour,
+                alpha=0.45,
+                linewidths=0,
+                rasterized=True,
+                label=name if several else None,
+            )
         bad = rows.select(~rows.ok)
         if len(bad):
             points.scatter(
@@ -119,10 +109,13 @@ def time_svg(plan: Plan, rows: Table) -> str:
                 linewidths=1,
                 label="not answered well",
             )
-            points.legend(loc="upper right")
+        if several or len(bad):
+            for handle in points.legend(loc="upper right", ncols=4, markerscale=2, fontsize=8).legend_handles:
+                if handle is not None:
+                    handle.set_alpha(1)
         points.set_yscale("log")
         points.set(title="Latency of every request, by the time it was due", xlabel="seconds", ylabel="milliseconds")
-        _plain_log(points, "y")
+        plain_log(points, "y")
         for axes in (rates, flight, points):
             axes.axvspan(0, plan.warmup, color=LINE, alpha=0.6, linewidth=0)
             axes.axvline(plan.seconds, color=MUTED, linewidth=0.8, linestyle=":")
@@ -132,11 +125,11 @@ def time_svg(plan: Plan, rows: Table) -> str:
         rates.legend(loc="upper right", ncols=2)
         flight.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
 
-    return _svg(draw, height=6.2)
+    return svg(draw, height=6.2)
 
 
-def server_svg(good: Table) -> str:
-    """Where the time of typical and of slow requests goes, and what company they had in a batch."""
+def server_svg(plan: Plan, good: Table) -> str:
+    """Where the time of typical and of slow requests goes, or of each class, and what company they had in a batch."""
 
     def draw(figure: Figure) -> None:
         time, rows, queue = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
@@ -145,6 +138,8 @@ def server_svg(good: Table) -> str:
             "slowest 1 %": order[int(len(order) * 0.99) :],
             "middle fifth": order[int(len(order) * 0.4) : int(len(order) * 0.6)],
         }
+        if len(plan.classes) > 1:
+            groups = {traffic.name: np.flatnonzero(good.traffic == traffic.name) for traffic in reversed(plan.classes)}
         for place, indices in enumerate(groups.values()):
             left = 0.0
             for name, value in _parts(good, indices).items():
@@ -156,13 +151,19 @@ def server_svg(good: Table) -> str:
         time.margins(x=0.18)
         time.grid(visible=False, axis="y")
         time.legend(loc="upper right", ncols=2, fontsize=7.5, handlelength=1, columnspacing=1)
-        rows.hist(good.rows, bins=16, color=INTENDED, alpha=0.85)
+        parts = _by_class(plan, good)
+        rows.hist([part.rows for _, part, _ in parts], bins=16, color=[colour for *_, colour in parts], stacked=True)
         rows.set(title="Rows in a decode step", xlabel="mean rows while a request ran", ylabel="requests")
-        queue.scatter(good.rows, good.queue * 1e3, s=6, alpha=0.4, color=INTENDED, linewidths=0, rasterized=True)
+        for name, part, colour in parts:
+            queue.scatter(
+                part.rows, part.queue * 1e3, s=6, alpha=0.4, color=colour, linewidths=0, rasterized=True, label=name
+            )
+        if len(parts) > 1:
+            queue.legend(loc="upper left", fontsize=7.5, markerscale=2)
         queue.set(title="Wait before the first step", xlabel="mean rows", ylabel="milliseconds")
         queue.set_ylim(bottom=0)
 
-    return _svg(draw, height=3.0)
+    return svg(draw, height=3.0)
 
 
 def generator_svg(plan: Plan, healths: Sequence[Health]) -> str:
@@ -173,7 +174,7 @@ def generator_svg(plan: Plan, healths: Sequence[Health]) -> str:
         for number, health in enumerate(healths):
             if not health.series:
                 continue
-            shade = (INTENDED, SERVICE, "#5aa9a4", "#8a5fc0")[number % 4]
+            shade = SHADES[number % len(SHADES)]
             seconds, share, lag = (np.array(column) for column in zip(*health.series, strict=True))
             left.plot(seconds, share * 100, linewidth=1.3, color=shade, label=f"worker {health.worker}")
             right.plot(seconds, lag, linewidth=1.3, color=shade)
@@ -186,7 +187,14 @@ def generator_svg(plan: Plan, healths: Sequence[Health]) -> str:
         if len(healths) > 1:
             left.legend(loc="upper right")
 
-    return _svg(draw, height=2.4)
+    return svg(draw, height=2.4)
+
+
+def _by_class(plan: Plan, rows: Table) -> list[tuple[str, Table, str]]:
+    """The rows of each class that has any, and a colour for it."""
+    parts = [(traffic.name, rows.select(rows.traffic == traffic.name)) for traffic in plan.classes]
+    shades = [SHADES[number % len(SHADES)] for number in range(len(parts))]
+    return [(name, part, shade) for (name, part), shade in zip(parts, shades, strict=True) if len(part)]
 
 
 def _parts(good: Table, indices: NDArray[np.int64]) -> dict[str, float]:
@@ -195,36 +203,3 @@ def _parts(good: Table, indices: NDArray[np.int64]) -> dict[str, float]:
 
     columns = (good.lag, good.queue, good.encode, good.decode, good.rest)
     return {name: mean(seconds) for name, seconds in zip(PARTS, columns, strict=True)}
-
-
-def _plain_log(axes: Axes, which: str) -> None:
-    axis = axes.xaxis if which == "x" else axes.yaxis
-
-    def every(value: float, _: int | None) -> str:
-        return f"{value:g}"
-
-    def some(value: float, _: int | None) -> str:
-        return f"{value:g}" if f"{value:e}"[0] in "25" else ""
-
-    axis.set_major_formatter(FuncFormatter(every))
-    low, high = axis.get_view_interval()
-    # Within little more than a decade the minor ticks carry the reading.
-    if high / max(low, 1e-9) < 30:
-        axis.set_minor_formatter(FuncFormatter(some))
-    else:
-        axis.set_minor_formatter(NullFormatter())
-
-
-def _svg(draw: Callable[[Figure], None], *, height: float) -> str:
-    with rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height), dpi=150)
-        draw(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    # What names other places: nothing in a page need, and none of it is kept.
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
-    return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', r'<svg \1 role="img">', text, count=1)

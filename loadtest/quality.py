@@ -14,9 +14,10 @@ from sacrebleu.metrics.chrf import CHRF
 
 from client import AttentionQuery, Client, InvalidRequest
 from client.pipeline import in_order
-from loadtest.alignment_error import GoldPair, Links, alignment_error_rate, link_words, word_of_each, words_of
 from loadtest.progress import Progress
 from loadtest.test_sets import TestSet, group_references
+from loadtest.word_links import GoldPair, link_words, word_of_each, words_of
+from scoring.alignments import Links, alignment_error_rate
 
 TEXTS_PER_CALL = 32
 CALLS_IN_FLIGHT = 4
@@ -42,6 +43,13 @@ class Search:
     model: str
     version: str
     beam_size: int | None
+    length_penalty: float | None = None
+
+    @property
+    def told(self) -> str:
+        """How, in words."""
+        beam = "the server's default search" if self.beam_size is None else f"beam {self.beam_size}"
+        return beam if self.length_penalty is None else f"{beam}, length penalty {self.length_penalty:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +93,11 @@ def measure(client: Client, search: Search, *, pairs: TestSet | None, gold: Sequ
         aligned = _each("align    ", gold, partial(_align, client, search))
         failures += [f"{pair.source[:60]!r}: {a.failure}" for pair, a in zip(gold, aligned, strict=True) if a.failure]
         model = model or next((answer.model for answer in aligned), "")
-        rate = alignment_error_rate([answer.links for answer in aligned], gold)
+        rate = 100 * alignment_error_rate([answer.links for answer in aligned], gold)
         signature = "each target word linked to the source word most looked at, target given"
         figures.append(Figure("aer", rate, f"{len(gold)} aligned pairs", signature))
-    how = "the server's default search" if search.beam_size is None else f"beam {search.beam_size}"
     return Result(
-        model=model, search=how, figures=tuple(figures), texts_per_second=per_second, failures=tuple(failures)
+        model=model, search=search.told, figures=tuple(figures), texts_per_second=per_second, failures=tuple(failures)
     )
 
 
@@ -116,7 +123,12 @@ class _Answer(NamedTuple):
 
 def _translate(client: Client, search: Search, texts: Sequence[str]) -> list[_Answer]:
     answers = client.translate(
-        texts, timeout=CALL_SECONDS, model=search.model, version=search.version, beam_size=search.beam_size
+        texts,
+        timeout=CALL_SECONDS,
+        model=search.model,
+        version=search.version,
+        beam_size=search.beam_size,
+        length_penalty=search.length_penalty,
     )
     return [
         _Answer(

@@ -14,8 +14,9 @@ from loadtest.answers import NOTHING, Answer
 OK = "OK"
 # What a record says instead of a gRPC status.
 CENSORED = "CENSORED"  # still unanswered when the run ended: it took at least this long
-UNREADABLE = "UNREADABLE"  # an answer came and was no TranslateResponse
-FAILED_TEXTS = "FAILED_TEXTS"  # the call was OK, some of its texts were not
+UNREADABLE = "UNREADABLE"  # an answer came and was no reply to what was asked
+FAILED_TEXTS = "FAILED_TEXTS"  # the call was OK, some of its texts or pictures were not
+INCOMPLETE = "INCOMPLETE"  # all was OK, and yet text, words or attention are missing or not what they must be
 
 
 class Record(NamedTuple):

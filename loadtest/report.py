@@ -13,6 +13,7 @@ from loadtest.load import window_of
 from loadtest.page import NOTHING, badge, document, milliseconds, note, plain, section, table, tiles
 from loadtest.plan import Plan
 from loadtest.plots import generator_svg, latency_svg, server_svg, time_svg
+from loadtest.report_setting import again, environment_table, plan_table
 from loadtest.summary import Summary
 
 LEVELS = {
@@ -46,8 +47,6 @@ COLUMNS = {
     "batch_rows": "rows",
     "target_tokens": "tokens",
 }
-PLAN_ROWS = ("loop", "arrivals", "rate", "warmup", "duration", "deadline", "seed", "workers", "connections")
-CLOSED_PLAN_ROWS = ("loop", "users", "warmup", "duration", "deadline", "seed", "workers", "connections")
 
 
 def render(*, plan: Plan, rows: Table, healths: Sequence[Health], summary: Summary, environment: dict[str, Any]) -> str:
@@ -65,7 +64,7 @@ def render(*, plan: Plan, rows: Table, healths: Sequence[Health], summary: Summa
             OPEN_TEXT if is_open else CLOSED_TEXT,
             _latency_table(figures),
             note(INTERVAL_TEXT),
-            latency_svg(good, open_loop=is_open) if drawable else few,
+            latency_svg(plan, good) if drawable else few,
         ),
         section(
             "Over time",
@@ -75,8 +74,8 @@ def render(*, plan: Plan, rows: Table, healths: Sequence[Health], summary: Summa
         section(
             "In the server",
             _server_text(figures),
-            _server_table(figures),
-            server_svg(good) if drawable and good.rows.any() else "",
+            _server_table(plan, figures),
+            server_svg(plan, good) if drawable and good.rows.any() else "",
         ),
         section("Requests by class and status", _differing(figures), _class_table(figures), _status_table(figures)),
         section(
@@ -91,7 +90,7 @@ def render(*, plan: Plan, rows: Table, healths: Sequence[Health], summary: Summa
             _check_table(summary),
             generator_svg(plan, healths),
         ),
-        section("Where and how", "", _environment_table(environment), _plan_table(plan), _again(environment)),
+        section("Where and how", "", environment_table(environment), plan_table(plan), again(environment)),
     ]
     return document(f"Load test: {summary.verdict.level.name}", sections)
 
@@ -104,10 +103,15 @@ def _head(plan: Plan, summary: Summary, environment: dict[str, Any]) -> str:
     offered = figures["rates"]["offered_per_second"]
     load = f"{plan.users} calls kept in flight" if offered is None else f"{offered:.1f}/s offered"
     counts = figures["counts"]
+    percentiles = [(name, _stated(spread, name), since) for name in ("p50", "p95", "p99")]
+    if len(plan.classes) > 1:
+        # Kinds of requests that differ have no percentile in common that would say anything of either.
+        of_classes = ((traffic.name, figures["latency"][traffic.name]["from_intended"]) for traffic in plan.classes)
+        percentiles = [(f"p50 of {name}", _stated(found, "p50"), since) for name, found in of_classes]
     shown = tiles(
         [
             ("answers/s", f"{figures['rates']['answered_per_second']:.1f}", load),
-            *((name, _stated(spread, name), since) for name in ("p50", "p95", "p99")),
+            *percentiles,
             ("maximum", milliseconds(spread["max_ms"]), "of all good answers"),
             ("failed", f"{counts['failed']}", f"of {counts['recorded']} requests"),
         ]
@@ -160,21 +164,23 @@ def _server_text(figures: dict[str, Any]) -> str:
     return f"From the replies. A request shared its decode steps with {rows:.1f} rows on average, its own included."
 
 
-def _server_table(figures: dict[str, Any]) -> str:
-    server = figures["server"]
-    if not server["mean_batch_rows"]:
+def _server_table(plan: Plan, figures: dict[str, Any]) -> str:
+    if not figures["server"]["mean_batch_rows"]:
         return ""
     names = [name_of(p) for p in PERCENTILES[:4]]
+    of_classes = {name: found["server"] for name, found in figures["classes"].items()} if len(plan.classes) > 1 else {}
     rows = [
         [
+            name,
             part,
             milliseconds(server[part]["mean_ms"]),
-            *(_stated(server[part], name) for name in names),
+            *(_stated(server[part], percentile) for percentile in names),
             milliseconds(server[part]["max_ms"]),
         ]
+        for name, server in {"all": figures["server"], **of_classes}.items()
         for part in ("queue", "encode", "decode")
     ]
-    return table(["time spent", "mean", *names, "maximum"], rows)
+    return table(["class", "time spent", "mean", *names, "maximum"], rows)
 
 
 def _differing(figures: dict[str, Any]) -> str:
@@ -185,10 +191,27 @@ def _differing(figures: dict[str, Any]) -> str:
 
 def _class_table(figures: dict[str, Any]) -> str:
     rows = [
-        [name, f"{counts['sent']}", f"{counts['ok']}", ", ".join(f"{c} {n}" for c, n in counts["by_code"].items())]
-        for name, counts in figures["classes"].items()
+        [
+            name,
+            found["task"],
+            f"{found['sent']}",
+            f"{found['ok']}",
+            f"{found['answered_per_second']:.1f}",
+            f"{found['target_tokens_per_second']:.0f}",
+            ", ".join(f"{code} {count}" for code, count in found["by_code"].items()),
+        ]
+        for name, found in figures["classes"].items()
     ]
-    return table(["class, in the measured window", "sent", "answered well", "by status"], rows)
+    header = [
+        "class, in the measured window",
+        "asks for",
+        "sent",
+        "answered well",
+        "answers/s",
+        "tokens/s",
+        "by status",
+    ]
+    return table(header, rows)
 
 
 def _status_table(figures: dict[str, Any]) -> str:
@@ -220,22 +243,3 @@ def _generator_text(figures: dict[str, Any]) -> str:
 def _check_table(summary: Summary) -> str:
     rows = [[check.level.name, check.question, check.found, check.limit] for check in summary.verdict.checks]
     return table(["", "check", "found", "limit"], rows, badges=True)
-
-
-def _environment_table(environment: dict[str, Any]) -> str:
-    models = [f"{m['name']} {m['version']} ({m['profile']}, {m['digest'][:12]})" for m in environment.get("models", [])]
-    packages = [f"{name} {version}" for name, version in environment.get("packages", {}).items()]
-    apart = ("models", "packages", "command")
-    rows = [[k.replace("_", " "), plain(v)] for k, v in environment.items() if k not in apart and v not in ("", None)]
-    return table(["environment", ""], [*rows, ["packages", ", ".join(packages)], ["models", ", ".join(models)]])
-
-
-def _plan_table(plan: Plan) -> str:
-    rows = [[name, plain(getattr(plan, name))] for name in (PLAN_ROWS if plan.loop == "open" else CLOSED_PLAN_ROWS)]
-    classes = ", ".join(f"{traffic.name} (weight {traffic.weight:g})" for traffic in plan.classes)
-    sentences = plan.sentences.rpartition("/")[2] or "built in"
-    return table(["plan", ""], [*rows, ["classes", classes], ["sentences", sentences]])
-
-
-def _again(environment: dict[str, Any]) -> str:
-    return f"<p>To do it again:</p><pre>{escape(environment.get('command', ''))}</pre>"

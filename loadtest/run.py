@@ -5,16 +5,16 @@ It does not know how figures are worked out or load is made; it joins those who 
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from loadtest.analysis import percentile, table
-from loadtest.corpus import BUILT_IN_CLASSES, parse_classes
 from loadtest.generate import GenerateError, Status, generate
 from loadtest.load import window_of
 from loadtest.plan import Plan
@@ -23,15 +23,35 @@ from loadtest.progress import Progress
 from loadtest.recorder import read_records
 from loadtest.results import Outcome, make_results, note_environment
 from loadtest.run_directory import FLOOR, RECORDS, gather
+from loadtest.text_table import text_table
+from loadtest.traffic import HELP, parse_classes
 
 FLOOR_SECONDS = 3.0
 # A floor needs some requests to have a median.
 FLOOR_RATE = 20.0
 INTERRUPTED = 130
 
+_CLASS_HEADER = ("class", "answered well", "answers/s", "tokens/s", "p50 ms", "p95 ms", "p99 ms", "maximum ms")
+_EPILOG = """\
+examples:
+  regard bench run --rate 20 --duration 30
+  regard bench run --classes short=3,long=1 --rate 50
+  regard bench run --classes medium=4,caption=1 --rate 10
+  regard bench run --classes caption,caption-maps --pictures holiday/ --rate 2
+  regard bench run --address 127.0.0.1:50051 --closed 16
+
+Requests of several classes are mixed in one run. Each class has its own latency, rates, statuses and times in the
+server, in the report and in --json. Without --pictures, captions are of drawn pictures, JPEG files of 224 x 224,
+640 x 480 and 1600 x 1200 pixels; caption-small takes the first kind alone, caption-photo 12 megapixels. An answer is
+good if it is whole: a caption has text and words, and where attention is asked for (attention, caption-maps) that of
+every word sums to 1.
+"""
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the options of the command."""
+    parser.formatter_class = RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
     where = parser.add_argument_group("the server")
     where.add_argument("--address", metavar="HOST:PORT", help="a running server; without this a private one is started")
     where.add_argument("--models", type=Path, action="append", default=[], help="bundles of the private server")
@@ -50,13 +70,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     load.add_argument("--warmup", type=float, default=2.0, help="seconds before them that no figure contains (2)")
     load.add_argument("--deadline", type=float, default=10.0, help="seconds that a call may take (10)")
     load.add_argument("--seed", type=int, default=1, help="of arrival times and payloads (1)")
-    load.add_argument(
-        "--classes",
-        default="any",
-        help=f"kinds of request with weights, as short=3,beam=1: {', '.join(BUILT_IN_CLASSES)}",
-    )
+    load.add_argument("--classes", default="any", help=HELP)
     load.add_argument(
         "--sentences", default="", metavar="FILE", help="one text a line, instead of the built-in sentences"
+    )
+    load.add_argument(
+        "--pictures", default="", metavar="DIR", help="picture files to caption, instead of drawn ones of usual sizes"
     )
     load.add_argument("--workers", type=int, default=1, help="processes that make the load (1)")
     load.add_argument("--connections", type=int, default=2, help="TCP connections of each (2)")
@@ -84,11 +103,32 @@ def command(arguments: Namespace) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; all processes of the load have ended\n")
         return INTERRUPTED
-    text = json.dumps(outcome.summary.figures, indent=2) if arguments.json else outcome.sentence
-    reasons = "" if arguments.json else "".join(f"\n  {reason}" for reason in outcome.summary.verdict.reasons)
-    sys.stdout.write(f"{text}{reasons}\n")
+    sys.stdout.write(json.dumps(outcome.summary.figures, indent=2) + "\n" if arguments.json else told(outcome))
     sys.stderr.write(f"report: {directory / outcome.report.name}\n")
     return outcome.exit_code
+
+
+def told(outcome: Outcome) -> str:
+    """What a run comes to, for a terminal: the sentence, what speaks against it, and classes if there are several."""
+    figures = outcome.summary.figures
+    lines = [outcome.sentence, *(f"  {reason}" for reason in outcome.summary.verdict.reasons)]
+    text = "".join(f"{line}\n" for line in lines)
+    if len(figures["classes"]) < 2:
+        return text
+    return f"{text}\n{text_table(_CLASS_HEADER, [_class_row(figures, name) for name in figures['classes']])}"
+
+
+def _class_row(figures: dict[str, Any], name: str) -> list[str]:
+    found, spread = figures["classes"][name], figures["latency"][name]["from_intended"]
+    percentiles = [spread["percentiles"].get(p) for p in ("p50", "p95", "p99")]
+    return [
+        name,
+        f"{found['ok']} of {found['sent']}",
+        f"{found['answered_per_second']:.1f}",
+        f"{found['target_tokens_per_second']:.0f}",
+        *("-" if p is None else f"{p['value']:.1f}" for p in percentiles),
+        "-" if spread["max_ms"] is None else f"{spread['max_ms']:.1f}",
+    ]
 
 
 def run(plan: Plan, directory: Path, *, floor: bool) -> Outcome:
@@ -166,4 +206,5 @@ def _plan(arguments: Namespace, *, address: str) -> Plan:
         connections=arguments.connections,
         classes=parse_classes(arguments.classes),
         sentences=str(Path(arguments.sentences).resolve()) if arguments.sentences else "",
+        pictures=str(Path(arguments.pictures).resolve()) if arguments.pictures else "",
     )

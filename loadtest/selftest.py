@@ -18,7 +18,6 @@ from threading import Event
 from typing import NamedTuple
 
 from loadtest.analysis import Table, completed_rate, mean_in_flight, percentile, table
-from loadtest.corpus import TrafficClass
 from loadtest.gauges import read_health
 from loadtest.generate import GenerateError, Status, generate
 from loadtest.load import window_of
@@ -29,6 +28,7 @@ from loadtest.recorder import read_records
 from loadtest.run_directory import GENERATOR, RECORDS, gather
 from loadtest.summary import Summary, summarise
 from loadtest.text_table import text_table
+from loadtest.traffic import TrafficClass
 
 FREEZE_SECONDS = 1.0
 

@@ -23,6 +23,7 @@ from loadtest.gauges import Health
 from loadtest.load import window_of
 from loadtest.plan import Plan
 from loadtest.recorder import CENSORED
+from loadtest.traffic import TrafficClass
 from loadtest.verdict import Facts, Level, Verdict, judge
 
 SCHEMA_VERSION = 1
@@ -87,15 +88,12 @@ def summarise(plan: Plan, rows: Table, healths: Sequence[Health], floor: dict[st
             "in_flight": mean_in_flight(rows, start, end),
         },
         "latency": {"all": _latencies(good), **{name: _latencies(part) for name, part in by_class(plan, good)}},
-        "classes": {name: _counts(part) for name, part in by_class(plan, window)},
-        "send_lag": spread(window.lag),
-        "server": {
-            "queue": spread(good.queue),
-            "encode": spread(good.encode),
-            "decode": spread(good.decode),
-            "mean_batch_rows": float(good.rows.mean()) if len(good) else None,
-            "max_batch_rows": float(good.rows.max()) if len(good) else None,
+        "classes": {
+            traffic.name: _class(traffic, rows.select(rows.traffic == traffic.name), start, end)
+            for traffic in plan.classes
         },
+        "send_lag": spread(window.lag),
+        "server": _server(good),
         "generator": [{k: v for k, v in health._asdict().items() if k != "series"} for health in healths],
         "floor": floor,
         "slowest": _slowest(window),
@@ -145,8 +143,27 @@ def _latencies(good: Table) -> dict[str, Any]:
     return {"from_intended": spread(good.latency), "service": spread(good.service)}
 
 
-def _counts(window: Table) -> dict[str, Any]:
-    return {"sent": len(window), "ok": int(window.ok.sum()), "by_code": _codes(window)}
+def _class(traffic: TrafficClass, rows: Table, start: int, end: int) -> dict[str, Any]:
+    window = rows.due_within(start, end)
+    return {
+        "task": traffic.task,
+        "sent": len(window),
+        "ok": int(window.ok.sum()),
+        "by_code": _codes(window),
+        "answered_per_second": completed_rate(rows, start, end),
+        "target_tokens_per_second": token_rate(rows, start, end),
+        "server": _server(window.select(window.ok)),
+    }
+
+
+def _server(good: Table) -> dict[str, Any]:
+    return {
+        "queue": spread(good.queue),
+        "encode": spread(good.encode),
+        "decode": spread(good.decode),
+        "mean_batch_rows": float(good.rows.mean()) if len(good) else None,
+        "max_batch_rows": float(good.rows.max()) if len(good) else None,
+    }
 
 
 def _codes(rows: Table) -> dict[str, int]:
@@ -177,21 +194,27 @@ def _slowest(window: Table) -> list[dict[str, Any]]:
     ]
 
 
+def _stated(found: dict[str, Any]) -> list[str]:
+    stated = [f"{name} {value['value']:.1f} ms" for name, value in found["percentiles"].items() if value]
+    return [*stated, f"maximum {found['max_ms']:.1f} ms"] if found["n"] else []
+
+
 def _sentence(plan: Plan, figures: dict[str, Any], verdict: Verdict) -> str:
-    counts, spreads = figures["counts"], figures["latency"]["all"]["from_intended"]
+    counts = figures["counts"]
     load = (
         f"{plan.arrivals.capitalize()} arrivals at {plan.rate:g} requests/s"
         if plan.loop == "open"
         else f"{plan.users} calls kept in flight"
     )
-    stated = [f"{name} {found['value']:.1f} ms" for name, found in spreads["percentiles"].items() if found]
-    if spreads["n"]:
-        stated.append(f"maximum {spreads['max_ms']:.1f} ms")
+    # Kinds of requests that differ have no percentile in common that would say anything of either.
+    kinds = [traffic.name for traffic in plan.classes] if len(plan.classes) > 1 else ["all"]
+    told = {kind: ", ".join(_stated(figures["latency"][kind]["from_intended"])) for kind in kinds}
+    stated = [f"{kind} {text}" if len(kinds) > 1 else text for kind, text in told.items() if text]
     if verdict.overloaded:
         stated = ["growing as long as the load lasts, since the server did not keep up (OVERLOADED)"]
     since = "from the intended send time" if plan.loop == "open" else "from sending"
     share = counts["ok"] / counts["measured"] if counts["measured"] else 0.0
-    latency = f"latency {since}: {', '.join(stated)}" if stated else "no latency"
+    latency = f"latency {since}: {'; '.join(stated)}" if stated else "no latency"
     return (
         f"{load} for {plan.duration:g} s: {figures['rates']['answered_per_second']:.1f} answers/s, "
         f"{counts['ok']} of {counts['measured']} requests answered well ({share:.1%}), {latency}. {verdict.level.name}."

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadtest.alignment_error import GoldPair, parse_links
+from loadtest.word_links import GoldPair
+from scoring.alignments import parse_links
 
 TATOEBA = (
     "{path} is missing. It is part of the Tatoeba English-Spanish pairs in the selection of www.manythings.org/anki "

@@ -1,7 +1,8 @@
 """A server with known delays and failures, to test the generator: `python -m loadtest.toy --port-file FILE`.
 
-It does not know any model: a translation is its source, word by word, and the name of the model says how to behave:
-`delay-500` answers after 500 ms, `fail-UNAVAILABLE-20` fails every fifth call so, anything else echoes at once.
+It does not know any model: a translation is its source, word by word, a caption the bytes of its picture if they are
+text. The name of the model says how to behave: `delay-500` answers after 500 ms, `fail-UNAVAILABLE-20` fails every
+fifth call so, `say-a-red-ball` captions with these words, anything else echoes at once.
 """
 
 import argparse
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 
-from regard.v1.attention_pb2 import ATTENTION_ENCODING_FLOAT32, Attention, Span, Token
-from regard.v1.decoding_pb2 import FINISH_REASON_END, FINISH_REASON_FORCED, Hypothesis, ModelReference, Timing
+from loadtest.toy_answers import aligned, as_text, captioned, segments
+from regard.v1.bundle_pb2 import TASK_CAPTIONING, TASK_TRANSLATION
+from regard.v1.captioning_pb2 import CaptionRequest, CaptionResponse
+from regard.v1.captioning_pb2_grpc import CaptioningServiceServicer, add_CaptioningServiceServicer_to_server
+from regard.v1.decoding_pb2 import ModelReference
 from regard.v1.model_pb2 import (
     GetModelRequest,
     GetModelResponse,
@@ -29,7 +32,6 @@ from regard.v1.translation_pb2 import (
     ScoreResult,
     ScoreTranslationRequest,
     ScoreTranslationResponse,
-    Segment,
     TranslateRequest,
     TranslateResponse,
     TranslationResult,
@@ -39,51 +41,35 @@ from regard.v1.translation_pb2_grpc import TranslationServiceServicer, add_Trans
 HEALTH = "grpc.health.v1.Health"
 # A HealthCheckResponse that says SERVING.
 SERVING = b"\x08\x01"
-TOY = Model(name="toy", version="1", digest="0" * 64, profile="portable", is_default=True)
+TOY = Model(name="toy", version="1", digest="0" * 64, profile="portable", is_default=True, task=TASK_TRANSLATION)
+CAPTIONER = Model(
+    name="toy-captions", version="1", digest="1" * 64, profile="portable", is_default=True, task=TASK_CAPTIONING
+)
 
 
-class ToyTranslation(TranslationServiceServicer):
-    """Echoes. `mean_batch_rows` of every reply is the largest number of calls that were in the server with it."""
+class Behaviour:
+    """Does what the names of models say, and counts the calls that are in the server."""
 
     def __init__(self) -> None:
         self._in_flight = 0
         self._calls: Counter[str] = Counter()
 
-    async def Translate(  # noqa: N802 - the name is in the contract
-        self, request: TranslateRequest, context: grpc.aio.ServicerContext[TranslateRequest, TranslateResponse]
-    ) -> TranslateResponse:
-        """Behave as the name of the model says."""
+    async def behave(self, model: str, context: grpc.aio.ServicerContext[Any, Any]) -> int:
+        """Wait or fail as told; return the largest number of calls that were in the server meanwhile."""
         self._in_flight += 1
         most = self._in_flight
         try:
-            behaviour, *words = request.model.split("-")
+            behaviour, *words = model.split("-")
             if behaviour == "fail":
-                await self._maybe_fail(request.model, words[0], int(words[1]), context)
+                await self._maybe_fail(model, words[0], int(words[1]), context)
             if behaviour == "delay":
                 await asyncio.sleep(int(words[0]) / 1000)
-            most = max(most, self._in_flight)
+            return max(most, self._in_flight)
         finally:
             self._in_flight -= 1
-        return TranslateResponse(
-            model=ModelReference(name=TOY.name, version=TOY.version, digest=TOY.digest, profile=TOY.profile),
-            results=[TranslationResult(text=text, segments=_segments(text, most)) for text in request.texts],
-        )
-
-    async def ScoreTranslation(  # noqa: N802 - the name is in the contract
-        self,
-        request: ScoreTranslationRequest,
-        context: grpc.aio.ServicerContext[ScoreTranslationRequest, ScoreTranslationResponse],
-    ) -> ScoreTranslationResponse:
-        """Align the i-th word of the target with the i-th of the source."""
-        results = [ScoreResult(segment=_aligned(pair.source, pair.target)) for pair in request.pairs]
-        return ScoreTranslationResponse(model=ModelReference(name=TOY.name, version=TOY.version), results=results)
 
     async def _maybe_fail(
-        self,
-        model: str,
-        code: str,
-        percent: int,
-        context: grpc.aio.ServicerContext[TranslateRequest, TranslateResponse],
+        self, model: str, code: str, percent: int, context: grpc.aio.ServicerContext[Any, Any]
     ) -> None:
         # Evenly spread, so that any run of calls has the stated share.
         before = self._calls[model] * percent // 100
@@ -92,15 +78,63 @@ class ToyTranslation(TranslationServiceServicer):
             await context.abort(grpc.StatusCode[code], f"the toy fails {percent} % of these calls")
 
 
+class ToyTranslation(TranslationServiceServicer):
+    """Echoes. `mean_batch_rows` of every reply is the largest number of calls that were in the server with it."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    async def Translate(  # noqa: N802 - the name is in the contract
+        self, request: TranslateRequest, context: grpc.aio.ServicerContext[TranslateRequest, TranslateResponse]
+    ) -> TranslateResponse:
+        """Behave as the name of the model says."""
+        most = await self._behaviour.behave(request.model, context)
+        looked = request.HasField("attention")
+        return TranslateResponse(
+            model=_reference(TOY),
+            results=[
+                TranslationResult(text=text, segments=segments(text, most, looked=looked)) for text in request.texts
+            ],
+        )
+
+    async def ScoreTranslation(  # noqa: N802 - the name is in the contract
+        self,
+        request: ScoreTranslationRequest,
+        context: grpc.aio.ServicerContext[ScoreTranslationRequest, ScoreTranslationResponse],
+    ) -> ScoreTranslationResponse:
+        """Align the i-th word of the target with the i-th of the source."""
+        results = [ScoreResult(segment=aligned(pair.source, pair.target)) for pair in request.pairs]
+        return ScoreTranslationResponse(model=ModelReference(name=TOY.name, version=TOY.version), results=results)
+
+
+class ToyCaptioning(CaptioningServiceServicer):
+    """Reads a picture out, if it is text; every word looks at the middle."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    async def Caption(  # noqa: N802 - the name is in the contract
+        self, request: CaptionRequest, context: grpc.aio.ServicerContext[CaptionRequest, CaptionResponse]
+    ) -> CaptionResponse:
+        """Behave as the name of the model says; a picture without bytes fails alone."""
+        most = await self._behaviour.behave(request.model, context)
+        behaviour, _, said = request.model.partition("-")
+        texts = [said.replace("-", " ") if behaviour == "say" else as_text(image) for image in request.images]
+        return CaptionResponse(
+            model=_reference(CAPTIONER),
+            results=[captioned(text, most, looked=request.HasField("attention")) for text in texts],
+        )
+
+
 class ToyModels(ModelServiceServicer):
-    """Holds one model that is none."""
+    """Holds two models that are none."""
 
     async def ListModels(  # noqa: N802 - the name is in the contract
         self, request: ListModelsRequest, context: grpc.aio.ServicerContext[ListModelsRequest, ListModelsResponse]
     ) -> ListModelsResponse:
-        """The toy."""
+        """The toys."""
         limits = ServerLimits(max_texts=128, max_text_bytes=65536, max_beam_size=16, max_message_bytes=32 * 2**20)
-        return ListModelsResponse(models=[TOY], limits=limits)
+        return ListModelsResponse(models=[TOY, CAPTIONER], limits=limits)
 
     async def GetModel(  # noqa: N802 - the name is in the contract
         self, request: GetModelRequest, context: grpc.aio.ServicerContext[GetModelRequest, GetModelResponse]
@@ -109,36 +143,8 @@ class ToyModels(ModelServiceServicer):
         return GetModelResponse(model=TOY)
 
 
-def _tokens(text: str) -> list[Token]:
-    tokens: list[Token] = []
-    at = 0
-    for number, word in enumerate(text.split()):
-        start = text.encode().index(word.encode(), at)
-        at = start + len(word.encode())
-        tokens.append(Token(id=number + 4, piece=word, span=Span(start=start, end=at), log_probability=-0.1))
-    return tokens
-
-
-def _segments(text: str, rows: int) -> list[Segment]:
-    if not text.strip():
-        return []
-    hypothesis = Hypothesis(text=text, score=-0.1, finish_reason=FINISH_REASON_END, tokens=_tokens(text))
-    span = Span(start=0, end=len(text.encode()))
-    timing = Timing(steps=len(hypothesis.tokens), mean_batch_rows=rows)
-    return [Segment(source_span=span, source_tokens=_tokens(text), hypotheses=[hypothesis], timing=timing)]
-
-
-def _aligned(source: str, target: str) -> Segment:
-    columns = [*_tokens(source), Token(id=3, piece="</s>")]
-    rows = _tokens(target)
-    weights = np.full((len(rows), len(columns)), 0.1 / len(columns), dtype="<f4")
-    for i in range(len(rows)):
-        weights[i, min(i, len(columns) - 2)] += 0.9
-    attention = Attention(
-        axes=["target", "source"], shape=weights.shape, encoding=ATTENTION_ENCODING_FLOAT32, values=weights.tobytes()
-    )
-    hypothesis = Hypothesis(text=target, finish_reason=FINISH_REASON_FORCED, tokens=rows, attention=attention)
-    return Segment(source_tokens=columns, hypotheses=[hypothesis])
+def _reference(model: Model) -> ModelReference:
+    return ModelReference(name=model.name, version=model.version, digest=model.digest, profile=model.profile)
 
 
 def add_toy(server: grpc.aio.Server) -> None:
@@ -150,7 +156,9 @@ def add_toy(server: grpc.aio.Server) -> None:
     library: Any = grpc
     health = library.unary_unary_rpc_method_handler(check)
     server.add_generic_rpc_handlers((library.method_handlers_generic_handler(HEALTH, {"Check": health}),))
-    add_TranslationServiceServicer_to_server(ToyTranslation(), server)
+    behaviour = Behaviour()
+    add_TranslationServiceServicer_to_server(ToyTranslation(behaviour), server)
+    add_CaptioningServiceServicer_to_server(ToyCaptioning(behaviour), server)
     add_ModelServiceServicer_to_server(ToyModels(), server)
 
 

@@ -18,12 +18,13 @@ def record(
     code: str = OK,
     payload: int = 0,
     digest: str = "d",
+    traffic: str = "any",
 ) -> Record:
     """A request, all times in seconds."""
     return Record(
         worker=0,
         number=number,
-        traffic="any",
+        traffic=traffic,
         payload=payload,
         due_ns=round(due * SECOND),
         sent_ns=round((due + lag) * SECOND),

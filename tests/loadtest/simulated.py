@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
+from loadtest.corpus import Payload
 from loadtest.load import Ended, Load, Seen
 from loadtest.plan import Plan
 from regard.v1.translation_pb2 import TranslateResponse, TranslationResult
@@ -71,8 +72,8 @@ class Simulation:
         self.load.drain()
         return self.load
 
-    def _send(self, number: int, body: bytes, seconds: float) -> SimulatedCall:
-        assert body
+    def _send(self, number: int, payload: Payload, seconds: float) -> SimulatedCall:
+        assert payload.body
         call = SimulatedCall()
         self.calls.append(call)
         answer = self._behaviour(self._now)

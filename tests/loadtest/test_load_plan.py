@@ -6,13 +6,22 @@ from typing import Any
 
 import pytest
 
-from loadtest.corpus import TrafficClass
 from loadtest.plan import Plan, plan_from_json
+from loadtest.traffic import TrafficClass
 
 
 def test_a_plan_survives_its_file() -> None:
-    plan = Plan(address="h:1", rate=7, workers=3, classes=(TrafficClass(name="a", weight=2, model="m"),))
+    classes = (TrafficClass(name="a", weight=2, model="m"), TrafficClass(name="b", pictures=2, size="small"))
+    plan = Plan(address="h:1", rate=7, workers=3, classes=classes)
     assert plan_from_json(plan.to_json()) == plan
+
+
+def test_a_plan_from_before_there_were_pictures_is_read() -> None:
+    value = json.loads(Plan(address="h:1").to_json())
+    del value["pictures"]
+    for name in ("pictures", "size"):
+        del value["classes"][0][name]
+    assert plan_from_json(json.dumps(value)) == Plan(address="h:1")
 
 
 def test_the_number_of_requests_is_known_beforehand() -> None:

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.answers import Answer, read_answer
+from loadtest.answers import Answer
 from loadtest.recorder import CENSORED, OK, Record, Recorder, read_records, write_records
-from regard.v1.attention_pb2 import Token
-from regard.v1.decoding_pb2 import Hypothesis, ItemError, Timing
-from regard.v1.translation_pb2 import Segment, TranslateResponse, TranslationResult
 
 WINDOW = (100, 900)
 
@@ -86,38 +83,3 @@ def test_a_file_with_other_columns_is_refused(tmp_path: Path) -> None:
 
 def test_the_columns_of_the_file_are_those_of_a_record() -> None:
     assert Record._fields[:8] == ("worker", "number", "traffic", "payload", "due_ns", "sent_ns", "end_ns", "code")
-
-
-def reply(*texts: str, seconds: float = 0.0) -> TranslateResponse:
-    timing = Timing(queue_seconds=seconds, decode_seconds=2 * seconds, steps=3, mean_batch_rows=4)
-    tokens = [Token(id=5), Token(id=6)]
-    segment = Segment(hypotheses=[Hypothesis(text="x", tokens=tokens)], timing=timing)
-    return TranslateResponse(results=[TranslationResult(text=text, segments=[segment]) for text in texts])
-
-
-def test_the_digest_is_of_the_texts_and_not_of_the_time_they_took() -> None:
-    digests = [read_answer(reply("a", "b", seconds=s).SerializeToString()) for s in (0.1, 0.2)]
-    joined = read_answer(reply("ab").SerializeToString())
-    assert digests[0] is not None
-    assert digests[1] is not None
-    assert joined is not None
-    assert digests[0].digest == digests[1].digest != joined.digest
-
-
-def test_tokens_are_counted_over_all_texts_and_times_are_those_of_the_longest_segment() -> None:
-    answer = read_answer(reply("a", "b", seconds=0.5).SerializeToString())
-    assert answer is not None
-    assert (answer.target_tokens, answer.queue_seconds, answer.decode_seconds) == (4, 0.5, 1.0)
-    assert (answer.steps, answer.batch_rows, answer.failed_texts) == (3, 4, 0)
-
-
-def test_a_text_that_failed_alone_is_counted() -> None:
-    response = reply("a")
-    response.results.append(TranslationResult(error=ItemError(code=3)))
-    answer = read_answer(response.SerializeToString())
-    assert answer is not None
-    assert answer.failed_texts == 1
-
-
-def test_bytes_that_are_no_reply_are_no_answer() -> None:
-    assert read_answer(b"\xff\xff\xff") is None

@@ -5,9 +5,10 @@ import re
 import pytest
 
 from loadtest.plan import Plan
-from loadtest.recorder import CENSORED, Record
+from loadtest.recorder import CENSORED, OK, Record
 from loadtest.report import render
 from loadtest.summary import summarise
+from loadtest.traffic import TrafficClass
 from tests.loadtest.records import health, record, rows_of, steady
 
 EVIL = "<script>alert(1)</script>"
@@ -45,6 +46,24 @@ def test_all_sections_are_there_with_their_drawings(page: str) -> None:
 def test_words_of_others_are_shown_as_text(page: str) -> None:
     assert EVIL not in page
     assert "&lt;script&gt;" in page
+
+
+def test_every_class_has_its_own_rows_and_is_drawn_apart(page: str) -> None:
+    classes = tuple(TrafficClass(name=name, pictures=pictures) for name, pictures in (("texts", 0), ("photos", 1)))
+    plan = Plan(address="h:1", rate=50, warmup=0, duration=3, classes=classes)
+    records = [
+        record(
+            i, i / 50, latency=0.01 if i % 2 else 0.3, traffic=classes[i % 2].name, code="INTERNAL" if i == 2 else OK
+        )
+        for i in range(150)
+    ]
+    mixed = page_of(plan, records)
+    assert re.search(r"<td>photos</td><td>captions</td><td>75</td><td>75</td><td>25\.0</td>", mixed)
+    assert re.search(r"<td>texts</td><td>translations</td><td>75</td><td>74</td>", mixed)
+    for part in ("from intended", "queue"):
+        assert re.search(rf"<td>photos</td><td>{part}</td>", mixed)
+    assert mixed.count("<svg") == page.count("<svg")
+    assert "p50 of photos" in mixed
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 
 from loadtest import connection
 from loadtest.connection import Connection, UnreachableError
-from loadtest.corpus import TrafficClass
 from loadtest.generate import Status, generate
 from loadtest.plan import Plan
 from loadtest.processes import Served, child_environment
 from loadtest.run import run
 from loadtest.run_directory import ENVIRONMENT, GENERATOR, PLAN, RECORDS, REPORT, SUMMARY, VERDICT
+from loadtest.traffic import TrafficClass
 
 
 def load_processes() -> list[psutil.Process]:
@@ -23,15 +23,23 @@ def load_processes() -> list[psutil.Process]:
 
 
 def test_a_load_is_sent_recorded_and_reported_whole(toy_server: Served, tmp_path: Path) -> None:
-    classes = (TrafficClass(name="good", model="delay-5"), TrafficClass(name="bad", model="fail-UNAVAILABLE-50"))
-    plan = Plan(address=toy_server.address, rate=60, warmup=0.2, duration=1.5, classes=classes, deadline=60)
+    classes = (
+        TrafficClass(name="good", model="delay-5"),
+        TrafficClass(name="bad", model="fail-UNAVAILABLE-50"),
+        TrafficClass(name="maps", model="delay-5", pictures=1, size="small", attention=True, weight=0.5),
+    )
+    plan = Plan(address=toy_server.address, rate=75, warmup=0.2, duration=1.5, classes=classes, deadline=60)
     outcome = run(plan, tmp_path, floor=False)
     figures = outcome.summary.figures
     counts = figures["counts"]
     assert counts["planned"] == counts["sent"] == counts["recorded"] == plan.planned()
-    assert counts["by_code"]["UNAVAILABLE"] == pytest.approx(counts["recorded"] / 4, abs=12)
+    assert set(counts["by_code"]) == {"OK", "UNAVAILABLE"}
+    assert counts["by_code"]["UNAVAILABLE"] == pytest.approx(counts["recorded"] / 5, abs=12)
     assert outcome.exit_code == 1
-    assert figures["latency"]["good"]["from_intended"]["min_ms"] >= 5
+    for name, task in (("good", "translations"), ("maps", "captions")):
+        assert figures["latency"][name]["from_intended"]["min_ms"] >= 5
+        assert figures["classes"][name]["task"] == task
+        assert figures["classes"][name]["ok"] == figures["classes"][name]["sent"] > 5
     assert "the toy fails 50 %" in json.loads((tmp_path / GENERATOR).read_text())[0]["examples"]["UNAVAILABLE"]
     for name in (PLAN, RECORDS, SUMMARY, VERDICT, ENVIRONMENT, REPORT):
         assert (tmp_path / name).is_file()

@@ -1,12 +1,17 @@
 """A run is believed only where nothing speaks against it, and the verdict says what does."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loadtest.plan import Plan
+from loadtest.results import Outcome
+from loadtest.run import told
 from loadtest.summary import summarise
+from loadtest.traffic import TrafficClass
 from loadtest.verdict import Facts, Level, judge
 from tests.loadtest.records import SECOND, health, record, rows_of, steady
 
@@ -85,6 +90,26 @@ def test_a_good_run_has_a_sentence_with_load_rate_and_latency() -> None:
     assert "200 of 200 requests answered well" in summary.sentence
     assert "p95 10.0 ms" in summary.sentence
     assert summary.sentence.endswith("VALID.")
+
+
+def test_classes_have_percentiles_of_their_own_in_the_sentence_and_in_the_figures() -> None:
+    classes = (TrafficClass(name="texts"), TrafficClass(name="photos", pictures=1))
+    plan = Plan(address="h:1", rate=40, warmup=0, duration=10, classes=classes)
+    records = [
+        record(i, i / 40, latency=(0.01, 0.3)[i % 2], traffic=classes[i % 2].name, code="OK" if i else "INTERNAL")
+        for i in range(400)
+    ]
+    summary = summarise(plan, rows_of(*records), [health(400, in_flight_ns=2 * SECOND)], None)
+    texts, photos = (summary.figures["classes"][traffic.name] for traffic in classes)
+    assert (texts["task"], texts["sent"], texts["ok"], texts["by_code"]["INTERNAL"]) == ("translations", 200, 199, 1)
+    assert (photos["task"], photos["sent"], photos["ok"]) == ("captions", 200, 200)
+    assert photos["answered_per_second"] == pytest.approx(20, abs=1)
+    assert photos["target_tokens_per_second"] == pytest.approx(100, abs=5)
+    assert photos["server"]["decode"]["mean_ms"] == pytest.approx(3)
+    assert "texts p50 10.0 ms" in summary.sentence
+    assert "photos p50 300.0 ms" in summary.sentence
+    terminal = told(Outcome(summary, Path("report.html")))
+    assert re.search(r"^texts +199 of 200 .* 10\.0 ", terminal, re.MULTILINE)
 
 
 def test_one_failure_makes_the_exit_code() -> None:
