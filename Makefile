@@ -26,7 +26,7 @@ $(BIN)/python:
 
 setup: .venv/developed ## install everything, for work on the project
 
-demo: .venv/served ## translate, draw, load-test: the whole product in a minute
+demo: .venv/served ## translate, caption, draw, load-test: the whole product in a minute
 	@$(BIN)/regard demo
 
 serve: .venv/served ## serve the embedded models on 127.0.0.1:50051

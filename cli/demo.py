@@ -1,4 +1,4 @@
-"""Shows everything once: a private server, translations, pictures of their attention, a short load test.
+"""Shows everything once: a private server, translations, captions, pictures of their attention, a short load test.
 
 Does not do any of it itself.
 """
@@ -29,6 +29,7 @@ _SENTENCES = (
     "I don't know why he didn't come yesterday.",
     "It is raining. Don't forget to take an umbrella with you.",
 )
+PICTURES = Path(__file__).parent / "pictures"
 _LOAD = ("--rate", "4", "--duration", "8", "--warmup", "1")
 
 # What each extra is for, by a module that only it brings.
@@ -39,8 +40,8 @@ examples:
   regard demo
   regard demo --out pictures --models my-models
 
-Needs no GPU and no network, and takes under a minute. The server listens on a free port of this machine only and ends
-with the demo.
+Needs no GPU and no network, and takes about a minute. The server listens on a free port of this machine only and ends
+with the demo. Photographs are captioned if a model is there that does it; cli/pictures/README.md says whose they are.
 """
 
 
@@ -72,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
             translations = client.translate(_SENTENCES, attention="word", beam_size=5)
             _tell(_SENTENCES, translations)
             written = _draw(client, translations, args.out)
+            written += _caption(client, args.out)
             written += _load_test(server.address, args.out)
     except StartError as error:
         raise CommandFailed(f"the private server did not start: {error}") from error
@@ -99,6 +101,30 @@ def _draw(client: Client, translations: Sequence[Translation], out: Path) -> lis
     written: list[Path] = []
     for number, translation in enumerate(translations, start=1):
         written += draw(client, [translation], out / f"attention-{number}.png", timeout=60)
+    return written
+
+
+def _caption(client: Client, out: Path) -> list[Path]:
+    from client.image_files import find_images
+    from client.overlays import write_overlay
+    from client.terminal import visible
+
+    if all(model.task != "captioning" for model in client.models()):
+        say("\n  No model here captions pictures, so none is captioned.")
+        return []
+    files = find_images([str(PICTURES)], recursive=False).files
+    images = [file.read() for file in files]
+    written: list[Path] = []
+    terminal = Terminal.of(sys.stdout)
+    for file, image, caption in zip(files, images, client.caption(images, attention="word", beam_size=5), strict=True):
+        if caption.error is not None:
+            raise CommandFailed(f"{file.name}: {caption.error.message}")
+        say(f"\n  {file.place}")
+        say(f"  {terminal.bold(visible(caption.text))}")
+        sys.stdout.flush()  # drawing takes longer than a person should wait for a line
+        path = out / f"caption-{file.place.stem}.png"
+        write_overlay(path, image, caption, name=file.place.name)
+        written.append(path)
     return written
 
 

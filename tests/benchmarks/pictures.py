@@ -1,7 +1,7 @@
 """How much memory a server takes when a hundred callers send a photograph of twelve megapixels at once.
 
-It does not know models: the captioner has no weights, so what is measured is reading pictures and all around it.
-Every call must be answered, with a caption or with RESOURCE_EXHAUSTED. Run it as a program.
+It does not know models: without --models the captioner has no weights, so that what is measured is reading pictures and
+all around it. Every call must be answered, with a caption or with RESOURCE_EXHAUSTED. Run it as a program.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from PIL import Image
 
 from regard.v1 import captioning_pb2, captioning_pb2_grpc
+from server.bundle import LoadedBundle
 from server.front import running_server
 from server.settings import ServerSettings
 from tests.server.caption_fakes import FakeCaptioner, write_caption_bundle
@@ -38,12 +39,15 @@ def photograph(*, noise: int, progressive: bool) -> bytes:
     return jpeg(picture, quality=90, subsampling=2, progressive=progressive)
 
 
-def serve(folder: Path, pipe: Connection) -> None:
+def serve(folder: Path, weightless: bool, pipe: Connection) -> None:
     """Serve until told to stop; tells the port first and the peak of memory in MiB last."""
+
+    def open_weightless(_: LoadedBundle) -> FakeCaptioner:
+        return FakeCaptioner()
 
     async def run() -> None:
         settings = ServerSettings(models=(folder,), address="127.0.0.1:0", metrics_address="off", workers=2)
-        async with running_server(settings, open_bundle=lambda bundle: FakeCaptioner()) as front:
+        async with running_server(settings, open_bundle=open_weightless if weightless else None) as front:
             pipe.send(front.port)
             await asyncio.to_thread(pipe.recv)
             pipe.send(peak())
@@ -82,12 +86,16 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--noise", type=int, default=8, help="levels; 8 makes about 6 MB of a picture")
     parser.add_argument("--progressive", action="store_true")
+    parser.add_argument("--models", type=Path, metavar="DIR", help="serve the captioner in it")
     arguments = parser.parse_args()
     data = photograph(noise=arguments.noise, progressive=arguments.progressive)
     with tempfile.TemporaryDirectory() as folder:
-        write_caption_bundle(Path(folder))
+        if arguments.models is None:
+            write_caption_bundle(Path(folder))
         ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        server = multiprocessing.get_context("spawn").Process(target=serve, args=(Path(folder), theirs))
+        server = multiprocessing.get_context("spawn").Process(
+            target=serve, args=(arguments.models or Path(folder), arguments.models is None, theirs)
+        )
         server.start()
         port = ours.recv()
         began = time.monotonic()

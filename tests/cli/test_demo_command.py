@@ -7,14 +7,21 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
 
+from cli.demo import PICTURES
 from cli.main import main
 from tests.client.fake_server import FakeServer
 
 
 @pytest.fixture
-def private_server(fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    """Put the fake server where the demo would start a real one."""
+def private_server(
+    fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> FakeServer:
+    """Put the fake server where the demo would start a real one, and one small picture where its own are."""
+    pictures = tmp_path_factory.mktemp("pictures")
+    Image.new("RGB", (60, 40), "red").save(pictures / "square.png")
+    monkeypatch.setattr("cli.demo.PICTURES", pictures)
 
     @contextmanager
     def served(command: Sequence[str]) -> Generator[SimpleNamespace]:
@@ -52,11 +59,37 @@ def test_everything_is_shown_and_named(
     output, error = capsys.readouterr()
     assert "toy 2: words in capitals" in output
     assert "\n  We are eating bread.\n  WE ARE EATING BREAD.\n    We→WE  are→ARE" in output
+    assert "\n  square.png\n  a red square\n" in output
     named = [Path(line.strip()) for line in output.partition("Written in")[2].splitlines()[1:]]
     assert sorted(named) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert {path.suffix for path in named} == {".png", ".html"}
+    assert tmp_path / "demo" / "caption-square.png" in named
     assert calls[0][:3] == ["run", "--address", private_server.address]
     assert error == ""
+
+
+def test_without_a_captioner_the_rest_is_shown(
+    private_server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cli.demo.draw", draw_nothing)
+    calls = fake_load_test(monkeypatch, status=0)
+    private_server.lists_captioner = False
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    assert "No model here captions pictures" in capsys.readouterr().out
+    assert private_server.caption_requests == []
+    assert len(calls) == 1
+
+
+def test_every_photograph_is_credited_and_small() -> None:
+    photographs = sorted(PICTURES.glob("*.jpg"))
+    credits_ = (PICTURES / "README.md").read_text(encoding="utf-8")
+    assert photographs
+    for path in photographs:
+        (row,) = [line for line in credits_.splitlines() if line.startswith(f"| `{path.name}` |")]
+        assert any(terms in row for terms in ("| CC0 1.0 |", "| public domain |"))
+        assert path.stat().st_size <= 120_000
+        with Image.open(path) as image:
+            assert (image.format, max(image.size) <= 640) == ("JPEG", True)
 
 
 @pytest.mark.usefixtures("private_server")

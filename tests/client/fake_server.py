@@ -225,12 +225,14 @@ class FakeServer(
         translate: answers `Translate`; to be replaced by tests.
         caption: answers `Caption`; to be replaced by tests.
         health: answer of the health check, as bytes.
+        lists_captioner: whether a captioner is among the models that it tells of.
     """
 
     def __init__(self) -> None:
         self.address = ""
         self.translate: Translate = answer
         self.health = b"\x08\x01"
+        self.lists_captioner = True
         self.caption: CaptionAnswer = answer_pictures
         self.requests: list[translation_pb2.TranslateRequest] = []
         self.caption_requests: list[captioning_pb2.CaptionRequest] = []
@@ -262,7 +264,7 @@ class FakeServer(
     def ListModels(
         self, request: model_pb2.ListModelsRequest, context: grpc.ServicerContext
     ) -> model_pb2.ListModelsResponse:
-        return model_pb2.ListModelsResponse(models=[self.captioner(), self.model()])
+        return model_pb2.ListModelsResponse(models=[*[self.captioner()] * self.lists_captioner, self.model()])
 
     def GetModel(self, request: model_pb2.GetModelRequest, context: grpc.ServicerContext) -> model_pb2.GetModelResponse:
         if request.name not in ("", "toy"):
