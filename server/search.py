@@ -21,6 +21,9 @@ from server.request import Ids, Weights
 
 Totals = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 # No log-probability that leaves is below this one. A row that allows nothing at all goes on with an ordinary token at
 # this price.
@@ -28,11 +31,26 @@ FLOOR = np.float32(-1e4)
 
 
 class Candidates(NamedTuple):
-    """Continuations of beams, best first; [beam group, candidate]. Those that do not exist have a total of -inf."""
+    """Continuations of beams, best first; [beam group, candidate]. Those that do not exist have a total of -inf.
 
+    Attributes:
+        row: of the scores that it was found in.
+        parent: number of the hypothesis that it continues.
+        total: sum of all log-probabilities.
+        log_probability: of the token.
+    """
+
+    row: Rows
     parent: Ids
     token: Ids
     total: Totals
+    log_probability: Weights
+
+    def pick(self, where: Any) -> Candidates:
+        """Return those that an index names."""
+        return Candidates(
+            self.row[where], self.parent[where], self.token[where], self.total[where], self.log_probability[where]
+        )
 
 
 class Survivors(NamedTuple):
@@ -45,12 +63,12 @@ class Survivors(NamedTuple):
     """
 
     ended: Flags
-    order: NDArray[np.intp]
+    order: Rows
     alive: Flags
 
 
-def best_tokens(scores: Weights, ordinary: int) -> tuple[Ids, Weights, Flags]:
-    """Return each row's best token, its log-probability, and whether the row is sound: no NaN and no +inf in it.
+def best_tokens(scores: Weights, ordinary: int) -> tuple[Ids, Weights, Rows]:
+    """Return each row's best token and its log-probability, and which rows are unsound: with NaN or +inf in them.
 
     Args:
         scores: log-probabilities [row, vocabulary], -inf where a token is not allowed.
@@ -58,114 +76,79 @@ def best_tokens(scores: Weights, ordinary: int) -> tuple[Ids, Weights, Flags]:
     """
     token = scores.argmax(axis=1)
     starts: Ids = np.arange(0, scores.size, scores.shape[1], dtype=np.int64)
-    places: Ids = np.add(token, starts)
-    best = scores.reshape(-1).take(places)
+    best = scores.reshape(-1).take(np.add(token, starts))
     # Where nothing is out of the ordinary two comparisons say so; NaN is not more or less than anything.
-    if best.min(initial=0.0) >= FLOOR and best.max(initial=-np.inf) < np.inf:
-        return token, best, np.ones(len(best), dtype=np.bool_)
+    if np.minimum.reduce(best) >= FLOOR and np.maximum.reduce(best) < np.inf:
+        return token, best, NO_ROWS
     # argmax finds the first NaN of a row before any number.
-    sound = best < np.inf
+    unsound = np.flatnonzero(~(best < np.inf))
     token[best == -np.inf] = ordinary
-    return token, np.maximum(best, FLOOR), sound
+    return token, np.maximum(best, FLOOR), unsound
 
 
-def given_scores(scores: Weights, rows: NDArray[np.intp], tokens: Ids) -> Weights:
+def given_scores(scores: Weights, rows: Rows, tokens: Ids) -> Weights:
     """Return the log-probabilities [row] of given tokens [row] in the given rows; one without a column costs FLOOR."""
     width = scores.shape[1]
     found = scores[rows, np.minimum(tokens, width - 1)]
     return np.maximum(np.where(tokens < width, found, FLOOR), FLOOR)
 
 
-class TopTokens:
-    """Finds the best continuations of beams over a vocabulary of one size.
+def continuations(scores: Weights, best: Ids, rows: Rows, totals: Totals, *, end: int) -> Candidates:
+    """Return the best continuations of each beam group, down to the one with which every group has enough.
 
-    Columns are folded into groups whose maxima are cheap to make; as many groups as candidates are wanted, those with
-    the largest maxima, hold all that can be among them.
+    Enough are as many that do not end as the group has hypotheses; twice as many in all are always enough. One after
+    the other is taken from what is left: the score of what was taken becomes -inf, and only its row is searched again.
+
+    Args:
+        scores: log-probabilities [row, vocabulary] without NaN or +inf; what was taken from them is gone.
+        best: each row's best token.
+        rows: which of them continue each hypothesis [beam group, beam], those of living ones all different.
+        totals: summed log-probabilities of the hypotheses [beam group, beam]; -inf for a dead one, which the first of
+            a group never is.
     """
-
-    def __init__(self, vocabulary: int) -> None:
-        self._fold = _Fold(vocabulary)
-
-    def maxima(self, scores: Weights) -> Weights:
-        """Return the maxima of small groups of columns [row, group]; NaN where there is one in a group."""
-        return self._fold.maxima(scores)
-
-    def candidates(
-        self, scores: Weights, maxima: Weights, rows: NDArray[np.intp], totals: Totals, count: int
-    ) -> Candidates:
-        """Return the best `count` continuations of each beam group, or as many as there are columns for.
-
-        Args:
-            scores: log-probabilities [row, vocabulary] without NaN or +inf.
-            maxima: of them, as `maxima` returns them.
-            rows: which of them continue each hypothesis [beam group, beam].
-            totals: summed log-probabilities of the hypotheses [beam group, beam]; -inf for a dead one.
-        """
-        # Everything is taken by places in flat arrays, which costs a fraction of what several index arrays do.
-        fold, (members, beams) = self._fold, rows.shape
-        member: NDArray[np.intp] = np.arange(members, dtype=np.intp)[:, None]
-        grouped: Totals = (maxima.take(rows, axis=0) + totals[:, :, None]).reshape(members, -1)
-        picked = _largest(grouped, count)
-        beam: NDArray[np.intp] = picked // fold.groups
-        group = picked - beam * fold.groups
-        hypothesis: NDArray[np.intp] = np.add(beam, member * beams)
-        columns: NDArray[np.intp] = fold.columns.take(group, axis=0)
-        starts: NDArray[np.intp] = np.multiply(rows.take(hypothesis), scores.shape[1])
-        places: NDArray[np.intp] = np.add(columns, starts[:, :, None])
-        values: Totals = scores.reshape(-1).take(places) + totals.take(hypothesis)[:, :, None]
-        if fold.rest:
-            values += fold.absent.take(group, axis=0)
-        values = values.reshape(members, -1)
-        best = _largest(values, count)
-        found: NDArray[np.intp] = np.add(best, member * values.shape[1])
-        token, total = columns.take(found), values.take(found)
-        origin: NDArray[np.intp] = np.add(best // columns.shape[2], member * picked.shape[1])
-        parent = beam.take(origin)
-        # Equal totals are ordered by parent and token, so that nothing depends on how the groups were partitioned.
-        ranked = np.lexsort((parent * scores.shape[1] + token, -total), axis=1)
-        order: NDArray[np.intp] = np.add(ranked, member * best.shape[1])
-        return Candidates(parent.take(order), token.take(order), total.take(order))
+    members, beams = len(rows), rows.shape[1]
+    most = 2 * beams
+    # Everything is taken by places in flat arrays, which costs a fraction of what several index arrays do.
+    flat = scores.reshape(-1)
+    starts: Rows = np.multiply(rows, scores.shape[1])
+    token = best.take(rows)
+    score = flat.take(np.add(starts, token))
+    worth: Totals = np.add(score, totals)
+    first: Rows = np.arange(0, members * beams, beams, dtype=np.intp)
+    found = Candidates(
+        np.empty((members, most), dtype=np.intp),
+        np.empty((members, most), dtype=np.int64),
+        np.empty((members, most), dtype=np.int64),
+        np.empty((members, most), dtype=np.float64),
+        np.empty((members, most), dtype=np.float32),
+    )
+    for rank in range(most):
+        # Of equal ones that of the first parent, and of its equal tokens the first.
+        parent = worth.argmax(axis=1)
+        place: Rows = np.add(parent, first)
+        taken = token.take(place)
+        row = rows.take(place)
+        found.row[:, rank] = row
+        found.parent[:, rank] = parent
+        found.token[:, rank] = taken
+        found.total[:, rank] = worth.take(place)
+        found.log_probability[:, rank] = score.take(place)
+        if rank + 1 >= beams and _all_have(found.token[:, : rank + 1], beams, end):
+            return found.pick((slice(None), slice(rank + 1)))
+        start = starts.take(place)
+        flat[np.add(start, taken)] = -np.inf
+        following = np.array([scores[each].argmax() for each in row.tolist()], dtype=np.int64)
+        left = flat.take(np.add(start, following))
+        token.put(place, following)
+        score.put(place, left)
+        worth.put(place, np.add(left, totals.take(place)))
+    return found
 
 
-class _Fold:
-    """Columns in groups of `_SIZE`, of which the first may have one more.
-
-    Attributes:
-        groups: how many.
-        columns: of each group [group, column].
-        rest: groups that have one column more.
-        absent: -inf for the columns that the other groups lack [group, column]; 0 elsewhere.
-    """
-
-    _SIZE = 16
-
-    def __init__(self, width: int) -> None:
-        self._size = self._SIZE if width >= self._SIZE * self._SIZE // 2 else 1
-        self.groups = width // self._size
-        self.rest = width - self.groups * self._size
-        self.columns = np.arange(self.groups)[:, None] + self.groups * np.arange(self._size + bool(self.rest))
-        self.absent = np.zeros(self.columns.shape)
-        if self.rest:
-            self.absent[self.rest :, self._size] = -np.inf
-            self.columns[self.rest :, self._size] = 0
-
-    def maxima(self, values: Weights) -> Weights:
-        """Return the largest value of each group [row, group]."""
-        if self._size == 1:
-            return values
-        whole = self.groups * self._size
-        maxima = values[:, :whole].reshape(-1, self._size, self.groups).max(axis=1)
-        if self.rest:
-            np.maximum(maxima[:, : self.rest], values[:, whole:], out=maxima[:, : self.rest])
-        return maxima
-
-
-def _largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
-    width = values.shape[1]
-    if count >= width:
-        everything: NDArray[np.intp] = np.arange(width, dtype=np.intp)
-        return np.broadcast_to(everything, values.shape)
-    return np.argpartition(values, width - count, axis=1)[:, width - count :]
+def _all_have(tokens: Ids, count: int, end: int) -> bool:
+    """Whether in each row [row, token] there are so many that are not the end."""
+    others = tokens != end
+    return bool(others.all()) or int(np.add.reduce(others, axis=1).min()) >= count
 
 
 def divide(candidates: Candidates, *, beams: int, end: int) -> Survivors:

@@ -268,6 +268,8 @@ def test_a_model_that_copies_looks_along_the_diagonal(beam_size: int) -> None:
 
     def score(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         scores = np.full(12, -8.0, dtype=np.float32)
+        # No tie with the end of sentence, which would be for the search to break.
+        scores[END] = -9.0
         scores[source[min(len(prefix), len(source) - 1)]] = -0.01
         return scores
 
