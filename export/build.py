@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,19 +31,20 @@ from export.pictures import draw_pictures
 from export.ports import ModelPorts
 from export.quantize import CONTRIB, observed, prepare, quantize
 from export.runtime import OnnxMachine
+from export.sentences import read_corpus, sample_sources, target_vocabularies
 from export.storage import round_weights, store_as_float16
 from export.trace import trace
 from export.transformer import open_transformer
 from export.transformer_profiles import export_cpu, export_cpu_float32, export_portable
 from export.verify import check_tokenizer
+from export.vocabularies import Vocabularies, pack_tokens
 from regard.v1 import bundle_pb2
 from training.captioner import Captioner
 from training.checkpoint import Checkpoint, find, load
-from training.recipe import Recipe
 from training.recipes import RECIPES
 from training.start import started_from
 from training.transformer import Transformer
-from training.translation_data import Pair
+from training.translation_data import Corpus
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN
 
 LARGEST_SOURCE = 256
@@ -105,22 +105,26 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     metrics = {name: value for name, value in checkpoint.metrics.items() if isinstance(value, int | float)}
     measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     say(f"read {folder}: {checkpoint.recipe}, {measured}")
+    vocabularies: Vocabularies = {}
     if isinstance(checkpoint.model, Transformer):
-        calibration, compared = _sentences(checkpoint, settings)
-        profiles, files, ports = _transformer_profiles(checkpoint.model, settings, calibration, compared, say)
+        profiles, files, ports, vocabularies = _transformer_profiles(checkpoint, checkpoint.model, settings, say)
     else:
         calibration, compared = _sources(checkpoint, settings)
         profiles, files, ports = _recurrent_profiles(checkpoint, settings, calibration, compared, say)
     (cpu,) = [profile for profile in profiles if profile.name == "cpu"]
     if cpu.parity.greedy_agreement < settings.least_agreement:
         raise ParityError(
-            f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of {len(compared)} "
-            f"sentences' steps, but {settings.least_agreement:.1%} is asked for."
+            f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of the steps that were "
+            f"compared, but {settings.least_agreement:.1%} is asked for."
         )
     # Without the white space that is half of it.
     tokenizer = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     files[TOKENIZER] = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":")).encode()
     manifest = _manifest(folder, checkpoint, settings, ports)
+    manifest.target_vocabularies.extend(
+        bundle_pb2.TargetVocabulary(language=language, tokens=pack_tokens(tokens, ports.predictable))
+        for language, tokens in vocabularies.items()
+    )
     manifest.profiles.extend(profiles)
     if isinstance(checkpoint.model, Captioner):
         describe_captioner(manifest, checkpoint.model)
@@ -200,24 +204,32 @@ def _open(model: ExportableModel, vocabulary: int) -> TraceableModel:
 
 
 def _transformer_profiles(
-    model: Transformer,
-    settings: BuildSettings,
-    calibration: list[list[int]],
-    compared: list[list[int]],
-    say: Callable[[str], object],
-) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts]:
-    """Return the profiles portable, cpu and, if asked for, cpu-float32, with the bytes of their graphs."""
+    checkpoint: Checkpoint, model: Transformer, settings: BuildSettings, say: Callable[[str], object]
+) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts, Vocabularies]:
+    """Return the profiles portable, cpu and, if asked for, cpu-float32, and the tokens of each target language."""
+    corpus = read_corpus(checkpoint, settings.data)
+    calibration, compared = _sample(checkpoint, corpus, settings)
+    ports = open_transformer(model, "plain").ports
+    vocabularies = target_vocabularies(
+        checkpoint.vocabulary,
+        corpus.train,
+        RECIPES[checkpoint.recipe]().target_languages,
+        predictable=ports.predictable,
+    )
+    if vocabularies:
+        sizes = ", ".join(f"{language} {len(tokens)}" for language, tokens in vocabularies.items())
+        say(f"of {ports.predictable} tokens that can be predicted, languages have: {sizes}")
     made = [
-        export_portable(model, settings.grid, compared, say),
-        export_cpu(model, settings.grid, calibration, compared, say),
+        export_portable(model, vocabularies, settings.grid, compared, say),
+        export_cpu(model, vocabularies, settings.grid, calibration, compared, say),
     ]
     if settings.float32:
-        made.append(export_cpu_float32(model, settings.grid, compared, say))
+        made.append(export_cpu_float32(model, vocabularies, settings.grid, compared, say))
     files: dict[str, bytes] = {}
     for exported in made:
         _say_parity(exported.profile.parity, say)
         files |= exported.files
-    return [exported.profile for exported in made], files, open_transformer(model, "plain").ports
+    return [exported.profile for exported in made], files, ports, vocabularies
 
 
 def _sources(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[Sequence[Source], Sequence[Source]]:
@@ -230,34 +242,13 @@ def _sources(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[Sequence[
             calibration=settings.calibration_pictures,
             compared=settings.compared_pictures,
         )
-    return _sentences(checkpoint, settings)
+    return _sample(checkpoint, read_corpus(checkpoint, settings.data), settings)
 
 
-def _sentences(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[list[list[int]], list[list[int]]]:
-    """Return ids of training sentences to calibrate with and of validation sentences to compare with."""
-    recipe = RECIPES[checkpoint.recipe]()
-    assert isinstance(recipe, Recipe), recipe.name
-    if recipe.needs_data and settings.data is None:
-        raise BundleError(
-            f"{recipe.name} learnt from data, and int8 is calibrated on some of them: give their folder by --data or "
-            "REGARD_DATA."
-        )
-    corpus = recipe.read(settings.data or Path())
-    rng = random.Random(1)  # noqa: S311  picks sentences, keeps no secret
-    calibration, compared = (
-        [_source(checkpoint, pair) for pair in rng.sample(pairs, min(count, len(pairs)))]
-        for pairs, count in (
-            (corpus.train, settings.calibration_sentences),
-            (corpus.valid, settings.compared_sentences),
-        )
+def _sample(checkpoint: Checkpoint, corpus: Corpus, settings: BuildSettings) -> tuple[list[list[int]], list[list[int]]]:
+    return sample_sources(
+        checkpoint, corpus, calibration=settings.calibration_sentences, compared=settings.compared_sentences
     )
-    return calibration, compared
-
-
-def _source(checkpoint: Checkpoint, pair: Pair) -> list[int]:
-    """Return a sentence's ids, the last of which tells the language to translate into."""
-    *words, _ = checkpoint.vocabulary.encode(pair.source)
-    return [*words, checkpoint.vocabulary.end(pair.language)]
 
 
 def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, ports: ModelPorts) -> bundle_pb2.Bundle:

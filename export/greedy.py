@@ -96,9 +96,12 @@ def first_state(ports: GraphPorts, memory: Arrays, batch: int, room: int) -> dic
 
 
 def step_inputs(
-    ports: GraphPorts, token: NDArray[np.int64], state: Arrays, memory: Arrays
+    ports: GraphPorts, token: NDArray[np.int64], state: Arrays, memory: Arrays, *, scores: int = 0
 ) -> Mapping[str, NDArray[Any]]:
-    """Return the step graph's inputs; state may be named as `first_state` or as the previous step named it."""
+    """Return the step graph's inputs; state may be named as `first_state` or as the previous step named it.
+
+    scores says which of several scores are wanted, the first ones being those of all tokens.
+    """
     inputs: dict[str, NDArray[Any]] = {}
     for port in ports.inputs:
         match port.role:
@@ -106,6 +109,10 @@ def step_inputs(
                 inputs[port.name] = token
             case Role.STATE:
                 inputs[port.name] = state[NEXT + port.name] if NEXT + port.name in state else state[port.name]
+            case Role.SCORED_ROWS:
+                rows = np.zeros([int(axis) for axis in port.axes], np.int64)
+                rows[scores] = len(token)
+                inputs[port.name] = rows
             case _:
                 inputs[port.name] = memory[port.name]
     return inputs

@@ -5,8 +5,12 @@ It does not know files: who reads them is `export.bundle`.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from export.errors import BundleError, ParityError
-from export.ports import ModelPorts
+from export.ports import GraphPorts, ModelPorts, Role
+from export.vocabularies import unpack_tokens
 from regard.v1 import bundle_pb2
 
 # Columns of top-k attention travel as uint16.
@@ -54,6 +58,30 @@ def check_attention_ports(attention: bundle_pb2.AttentionAxes, ports: ModelPorts
             f"attention has {attention.layers} layers and {attention.heads} heads, "
             f"but the graphs give {ports.layers} and {ports.heads}."
         )
+
+
+def read_target_vocabularies(
+    manifest: bundle_pb2.Bundle, step: GraphPorts, predictable: int
+) -> dict[str, NDArray[np.int64]]:
+    """Return the tokens of each target language that has scores of its own.
+
+    Raises BundleError if they are not those that the step's scores are of.
+    """
+    vocabularies: dict[str, NDArray[np.int64]] = {}
+    for entry in manifest.target_vocabularies:
+        if entry.language not in manifest.target_languages or entry.language in vocabularies:
+            raise BundleError(f"target_vocabularies names {entry.language!r}, no target language, or one named before.")
+        try:
+            vocabularies[entry.language] = unpack_tokens(entry.tokens, predictable)
+        except ValueError as error:
+            raise BundleError(f"target_vocabularies: {entry.language}: {error}.") from error
+        if manifest.tokenizer.end_id not in vocabularies[entry.language]:
+            raise BundleError(f"target_vocabularies: {entry.language} lacks the end of sentence.")
+    promised = [port.axes for port in step.outputs if port.role is Role.SCORES][1:]
+    if promised != [("batch", len(tokens)) for tokens in vocabularies.values()]:
+        sizes = {language: len(tokens) for language, tokens in vocabularies.items()}
+        raise BundleError(f"target_vocabularies have {sizes or 'no'} tokens, but the step's scores are {promised}.")
+    return vocabularies
 
 
 def check_image(manifest: bundle_pb2.Bundle, ports: ModelPorts) -> None:

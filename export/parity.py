@@ -61,7 +61,7 @@ def measure(
             _finite(name, got[name], where)
             if array.shape != got[name].shape:
                 raise ParityError(f"{name} has shape {got[name].shape} and not {array.shape} at {where}.")
-            difference = float(np.abs(array.astype(np.float64) - got[name].astype(np.float64)).max())
+            difference = float(np.abs(array.astype(np.float64) - got[name].astype(np.float64)).max(initial=0.0))
             worst[name] = max(worst[name], difference)
             tolerance = tolerances.get(name, tolerances[""])
             if difference > tolerance:
@@ -108,7 +108,9 @@ def _pairs(
                 again: NDArray[np.bool_] = np.equal((np.arange(batch) + number) % RESTART, 0)
                 age[again] = 0
                 token = rng.integers(BEGIN, ports.predictable, size=batch)
-                feed = step_inputs(ports.step, token, _begin_again(state, first, again, age, ports), memory)
+                begun = _begin_again(state, first, again, age, ports)
+                # All tokens and the vocabularies of target languages take turns.
+                feed = step_inputs(ports.step, token, begun, memory, scores=(number - 1) % len(ports.scores))
                 state, got = reference.step(feed), candidate.step(feed)
                 age += 1
                 place = f"{where}, step {number}"

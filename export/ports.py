@@ -5,10 +5,13 @@ Knows neither torch nor ONNX, nor which model has which memory and state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Role(Enum):
@@ -21,6 +24,7 @@ class Role(Enum):
     STATE = "state"
     ENCODER_ATTENTION = "encoder_attention"
     TOKEN = "token"  # noqa: S105  a word of text
+    SCORED_ROWS = "scored_rows"
     SCORES = "scores"
     ATTENTION = "attention"
 
@@ -70,6 +74,7 @@ class ModelPorts:
     Attributes:
         vocabulary: ids that a source may hold.
         predictable: ids that can be predicted, the first ones of the vocabulary: the columns of `scores`.
+        target_vocabularies: ids of each target language that has scores of its own, ascending.
         layers: of `attention`; 0 for a model without attention.
         heads: of `attention`; 0 for a model without attention.
     """
@@ -80,6 +85,12 @@ class ModelPorts:
     predictable: int
     layers: int
     heads: int
+    target_vocabularies: Mapping[str, NDArray[np.int64]] = field(default_factory=dict[str, NDArray[np.int64]])
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """Names of the step's scores: over all tokens, then over those of each target vocabulary."""
+        return ("scores", *map(_scores_of, self.target_vocabularies))
 
     @property
     def picture(self) -> tuple[int, ...] | None:
@@ -98,6 +109,21 @@ class ModelPorts:
     def shared(self) -> dict[str, str]:
         """The step's outputs that can lie in the memory of an input, and those inputs: buffers with an axis target."""
         return {NEXT + port.name: port.name for port in self.step.inputs if TARGET_AXIS in port.axes}
+
+
+def _scores_of(language: str) -> str:
+    return f"scores.{language.lower().replace('-', '_')}"
+
+
+def with_target_vocabularies(ports: ModelPorts, vocabularies: Mapping[str, NDArray[np.int64]]) -> ModelPorts:
+    """Return the ports of a model that can also score the tokens of one target language alone."""
+    scored = Port(name="scored_rows", role=Role.SCORED_ROWS, dtype="int64", axes=(1 + len(vocabularies),))
+    scores = tuple(
+        Port(name=_scores_of(language), role=Role.SCORES, dtype="float32", axes=("batch", len(tokens)))
+        for language, tokens in vocabularies.items()
+    )
+    step = GraphPorts((*ports.step.inputs, scored), (*ports.step.outputs, *scores))
+    return replace(ports, step=step, target_vocabularies=vocabularies)
 
 
 def name_ports(

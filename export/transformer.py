@@ -49,19 +49,19 @@ class TransformerEncodeGraph(nn.Module):
         model = self.model
         positions = torch.arange(source.shape[1]).unsqueeze(0)
         mask = positions < source_length.unsqueeze(1)
-        packing = _Packing(mask)
+        packing = _Packing(mask, model.config.heads)
         positions = positions.expand_as(source).reshape(-1).index_select(0, packing.places)
         tokens = source.reshape(-1).index_select(0, packing.places)
         states = model.positions(model.embedding(tokens) * model.config.dim**0.5, positions)
         unseen = _bias(mask)
         for layer, packed in zip(_encoder(model), self.packed, strict=True):
             states = _encode_layer(layer, packed, states, unseen, packing)
-        heads, layers = model.config.heads, model.config.decoder_layers
-        memory = packing.spread(self.memory(model.encoder_norm(states)), PARTS * layers, heads)
+        memory = self.memory(model.encoder_norm(states))
+        count = PARTS * model.config.decoder_layers
         parts: list[Tensor] = []
-        for keys, values in zip(memory[::PARTS], memory[1::PARTS], strict=True):
+        for part in range(0, count, PARTS):
             # Keys lie the other way round, as the product of a step with them reads them.
-            parts += (keys.transpose(2, 3), values)
+            parts += (packing.spread(memory, part, count).transpose(2, 3), packing.spread(memory, part + 1, count))
         return (*parts, mask)
 
 
@@ -225,40 +225,58 @@ class TransformerMachine:
                 following[f"state.values_{layer}"][row, :, position] = state.values[0, layer, :, position].numpy()
         states = {NEXT + name: array for name, array in following.items() if name.startswith("state.")}
         states[f"{NEXT}state.position"] = inputs["state.position"] + 1
-        return {"scores": torch.cat(scores).numpy(), **states, "attention": torch.cat(attention).numpy()}
+        return {**self._scores(torch.cat(scores), inputs), **states, "attention": torch.cat(attention).numpy()}
+
+    def _scores(self, scores: Tensor, inputs: Arrays) -> Arrays:
+        """Return scores [batch, predictable] and those over each target vocabulary, of as many rows as are wanted."""
+        rows: Sequence[int] = inputs.get("scored_rows", np.array([len(scores)])).tolist()
+        vocabularies = (None, *self._ports.target_vocabularies.values())
+        found: dict[str, NDArray[np.generic]] = {}
+        for name, tokens, count in zip(self._ports.scores, vocabularies, rows, strict=True):
+            some = scores[:count] if tokens is None else scores[:count, torch.tensor(tokens)].log_softmax(1)
+            found[name] = some.numpy()
+        return found
 
 
 class _Packing:
-    """Lays the real tokens of a padded batch one behind the other, and back."""
+    """Lays the real tokens of a padded batch one behind the other, and back for the heads of attention.
 
-    def __init__(self, mask: Tensor) -> None:
+    Both ways what moves are rows of one head of one token, in one go.
+    """
+
+    def __init__(self, mask: Tensor, heads: int) -> None:
         """mask bool [batch, source]; every row has a real token, and the first ones are real."""
-        self.shape = mask.shape
-        flat = mask.reshape(-1)
-        # Where the real tokens are [token], and which real token comes last at each position [batch * source].
-        self.places = flat.nonzero().squeeze(1)
-        self.last = torch.cumsum(flat.to(torch.int64), 0) - 1
+        self.heads = heads
+        batch, length = mask.shape
+        row, place = mask.nonzero().unbind(1)
+        # Where the real tokens are [token], and which real token comes last at each position [batch, 1, source].
+        self.places = row * length + place
+        self.last = (torch.cumsum(mask.reshape(-1).to(torch.int64), 0) - 1).reshape(batch, 1, length)
+        self.head = torch.arange(heads)
+        # Where each head of a real token is among rows [batch, head, source].
+        self.packed = ((row.unsqueeze(1) * heads + self.head) * length + place.unsqueeze(1)).reshape(-1)
+        self.shape = (batch, heads, length)
 
-    def spread(self, packed: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
-        """Return each part of packed [token, part * dim] as [batch, head, source, dim / head].
+    def spread(self, packed: Tensor, part: int, parts: int) -> Tensor:
+        """Return one part of packed [token, part * dim] as [batch, head, source, dim / head].
 
         Padding repeats the token before it.
         """
-        batch, length = self.shape
-        spread = packed.index_select(0, self.last).reshape(batch, length, parts * heads, -1)
-        return spread.transpose(1, 2).chunk(parts, dim=1)
+        rows = packed.reshape(-1, packed.shape[1] // (parts * self.heads))
+        index = self.last * (parts * self.heads) + (self.head + part * self.heads).reshape(1, -1, 1)
+        return rows.index_select(0, index.reshape(-1)).reshape(*self.shape, -1)
 
     def pack(self, spread: Tensor) -> Tensor:
         """Return spread [batch, head, source, dim / head] as [token, dim]."""
-        batch, length = self.shape
-        flat = spread.transpose(1, 2).reshape(batch * length, -1)
-        return flat.index_select(0, self.places)
+        size = spread.shape[3]
+        return spread.reshape(-1, size).index_select(0, self.packed).reshape(-1, self.heads * size)
 
 
 def _encode_layer(layer: EncoderLayer, packed: nn.Module, states: Tensor, unseen: Tensor, packing: _Packing) -> Tensor:
     """Return the next states [token, dim]."""
     attention = layer.attention
-    queries, keys, values = packing.spread(packed(layer.around.before(states)), PARTS + 1, attention.heads)
+    projected = packed(layer.around.before(states))
+    queries, keys, values = (packing.spread(projected, part, PARTS + 1) for part in range(PARTS + 1))
     weights = torch.softmax(torch.matmul(queries, keys.transpose(2, 3)) + unseen, dim=-1)
     context = packing.pack(torch.matmul(weights, values))
     return layer.feed_forward(layer.around.after(states, attention.output(context)))

@@ -6,6 +6,7 @@ It does not write files, nor know where sentences are from.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,14 +19,16 @@ from export.calibrate import find_encode_ranges, find_ranges
 from export.checks import PLAIN, check_graph
 from export.greedy import LARGEST_TARGET
 from export.parity import Grid, measure
-from export.ports import ModelPorts
+from export.ports import ModelPorts, with_target_vocabularies
 from export.quantize import CONTRIB, observed, prepare, quantize
 from export.runtime import OnnxMachine
 from export.storage import round_weights, store_as_float16
 from export.tables import gather_rows, round_rows, share_tables, store_tables
 from export.trace import trace
 from export.transformer import Body, TransformerMachine, open_transformer
+from export.vocabularies import Vocabularies, score_vocabularies
 from regard.v1 import bundle_pb2
+from training.attention import MultiHeadAttention
 from training.transformer import Transformer
 
 # Weights were rounded to what is stored, so only the order of sums differs.
@@ -65,6 +68,14 @@ def rounded_for_storage(model: Transformer) -> Transformer:
     rounded = copy.deepcopy(fit_positions(model))
     round_weights(rounded)
     with torch.no_grad():
+        for module in rounded.modules():
+            if isinstance(module, MultiHeadAttention):
+                # Graphs hold queries' weights scaled, and where the scale changes no digit float16 can hold those, too.
+                scale = (module.query.out_features // module.heads) ** -0.5
+                if math.frexp(scale)[0] != 0.5:
+                    continue
+                module.query.weight.copy_((module.query.weight * scale).half().float() / scale)
+                module.query.bias.copy_((module.query.bias * scale).half().float() / scale)
         table = round_rows(model.embedding.weight.numpy(force=True))
         rounded.embedding.weight.copy_(torch.tensor(table))
     return _round_positions(rounded)
@@ -89,7 +100,9 @@ def _round_positions(model: Transformer) -> Transformer:
     return model
 
 
-def export_portable(model: Transformer, grid: Grid, compared: Sequence[Sequence[int]], say: Say) -> ExportedProfile:
+def export_portable(
+    model: Transformer, vocabularies: Vocabularies, grid: Grid, compared: Sequence[Sequence[int]], say: Say
+) -> ExportedProfile:
     """Export with plain operators; matrices are stored as float16, embeddings as bytes."""
     rounded = rounded_for_storage(model)
     traced = trace_transformer(rounded, "plain")
@@ -100,13 +113,16 @@ def export_portable(model: Transformer, grid: Grid, compared: Sequence[Sequence[
         bundle_pb2.PRECISION_FLOAT16_WEIGHTS,
         Traced(encode, step, traced.ports),
         rounded,
+        vocabularies,
         tolerances={"": ROUNDING_TOLERANCE},
         grid=grid,
         compared=compared,
     )
 
 
-def export_cpu_float32(model: Transformer, grid: Grid, compared: Sequence[Sequence[int]], say: Say) -> ExportedProfile:
+def export_cpu_float32(
+    model: Transformer, vocabularies: Vocabularies, grid: Grid, compared: Sequence[Sequence[int]], say: Say
+) -> ExportedProfile:
     """Export the graphs that `export_cpu` quantises as they are, to compare speed and tokens with."""
     traced = trace_transformer(fit_positions(model), "shared-buffer")
     say(f"profile cpu-float32: {len(traced.step.graph.node)} operators a step")
@@ -115,6 +131,7 @@ def export_cpu_float32(model: Transformer, grid: Grid, compared: Sequence[Sequen
         bundle_pb2.PRECISION_FLOAT32,
         traced,
         model,
+        vocabularies,
         tolerances={"": ROUNDING_TOLERANCE},
         grid=grid,
         compared=compared,
@@ -124,6 +141,7 @@ def export_cpu_float32(model: Transformer, grid: Grid, compared: Sequence[Sequen
 
 def export_cpu(
     model: Transformer,
+    vocabularies: Vocabularies,
     grid: Grid,
     calibration: Sequence[Sequence[int]],
     compared: Sequence[Sequence[int]],
@@ -137,6 +155,7 @@ def export_cpu(
         bundle_pb2.PRECISION_INT8,
         quantize_transformer(traced, calibration, say),
         model,
+        vocabularies,
         tolerances=INT8_TOLERANCES,
         grid=grid,
         compared=compared,
@@ -169,6 +188,7 @@ def _profile(
     precision: bundle_pb2.Precision.ValueType,
     graphs: Traced,
     reference: Transformer,
+    vocabularies: Vocabularies,
     *,
     tolerances: Mapping[str, float],
     grid: Grid,
@@ -177,6 +197,9 @@ def _profile(
 ) -> ExportedProfile:
     """Check graphs, compare them with the model, and describe them as a profile."""
     ports = graphs.ports
+    if vocabularies:
+        ports = with_target_vocabularies(ports, vocabularies)
+        graphs = Traced(graphs.encode, score_vocabularies(graphs.step, ports), ports)
     domains = PLAIN if name == "portable" else PLAIN | {CONTRIB}
     for graph, described in ((graphs.encode, ports.encode), (graphs.step, ports.step)):
         check_graph(graph, described, domains=domains)

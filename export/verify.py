@@ -20,7 +20,14 @@ from export.bundle import name_and_version, read_bundle
 from export.checks import PLAIN, check_graph
 from export.errors import BundleError, ExportError
 from export.greedy import Source, random_pictures, random_sources
-from export.manifest import check_attention, check_attention_ports, check_image, check_limits, check_parity
+from export.manifest import (
+    check_attention,
+    check_attention_ports,
+    check_image,
+    check_limits,
+    check_parity,
+    read_target_vocabularies,
+)
 from export.parity import Grid, measure
 from export.ports import GraphPorts, ModelPorts, Port, Role
 from export.quantize import CONTRIB
@@ -43,7 +50,7 @@ def verify(folder: Path, say: Say) -> None:
     say(f"tokenizer: {manifest.tokenizer.vocabulary_size} entries, special ones where they should be")
     machines: dict[str, tuple[OnnxMachine, ModelPorts]] = {}
     for profile in manifest.profiles:
-        machines[profile.name] = _open(profile, bundle.files, manifest.tokenizer.vocabulary_size)
+        machines[profile.name] = _open(profile, bundle.files, manifest)
         check_attention_ports(manifest.attention, machines[profile.name][1])
         check_image(manifest, machines[profile.name][1])
         check_parity(profile, machines[profile.name][1])
@@ -79,7 +86,9 @@ def check_tokenizer(manifest: bundle_pb2.Bundle, files: Mapping[str, bytes]) -> 
         raise BundleError(f"{entry.file} has added tokens: a text could spell </s> and end itself.")
 
 
-def _open(profile: bundle_pb2.Profile, files: Mapping[str, bytes], vocabulary: int) -> tuple[OnnxMachine, ModelPorts]:
+def _open(
+    profile: bundle_pb2.Profile, files: Mapping[str, bytes], manifest: bundle_pb2.Bundle
+) -> tuple[OnnxMachine, ModelPorts]:
     contrib = profile.precision == bundle_pb2.PRECISION_INT8 or profile.state_in_place
     domains = PLAIN | {CONTRIB} if contrib else PLAIN
     described: list[GraphPorts] = []
@@ -100,14 +109,20 @@ def _open(profile: bundle_pb2.Profile, files: Mapping[str, bytes], vocabulary: i
         check_graph(model, ports, domains=domains)
         described.append(ports)
     encode, step = described
-    axes = {port.role: port.axes for port in step.outputs}
-    match axes.get(Role.SCORES), axes.get(Role.ATTENTION, ("batch", 0, 0, "source")):
+    axes = {port.name: port.axes for port in step.outputs}
+    match axes.get(Role.SCORES.value), axes.get(Role.ATTENTION.value, ("batch", 0, 0, "source")):
         case ("batch", int(predictable)), ("batch", int(layers), int(heads), "source" | int()):
             pass
         case scores, attention:
             raise BundleError(f"Profile {profile.name!r} has scores {scores} and attention {attention}.")
     ports = ModelPorts(
-        encode=encode, step=step, vocabulary=vocabulary, predictable=predictable, layers=layers, heads=heads
+        encode=encode,
+        step=step,
+        vocabulary=manifest.tokenizer.vocabulary_size,
+        predictable=predictable,
+        layers=layers,
+        heads=heads,
+        target_vocabularies=read_target_vocabularies(manifest, step, predictable),
     )
     in_place = ports.shared if profile.state_in_place else None
     return OnnxMachine(files[profile.encode.file], files[profile.step.file], in_place=in_place), ports

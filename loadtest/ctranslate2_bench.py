@@ -34,8 +34,10 @@ FORBIDDEN = -1e4
 LONGEST = 256
 
 
-def convert(checkpoint: Path, output: Path) -> None:
+def convert(checkpoint: Path, output: Path, vocabulary_map: Path | None = None) -> None:
     """Write the weights of a checkpoint as a model of CTranslate2.
+
+    A vocabulary map says which tokens it searches among, for each token that a source holds.
 
     Raises:
         ValueError: the model is of a kind that this does not convert.
@@ -77,6 +79,8 @@ def convert(checkpoint: Path, output: Path) -> None:
         _set_norm(spec.decoder.layer_norm, weights, "decoder_norm")
     spec.register_source_vocabulary([str(index) for index in range(len(embedding))])
     spec.register_target_vocabulary([str(index) for index in range(len(bias))])
+    if vocabulary_map is not None:
+        spec.register_vocabulary_mapping(str(vocabulary_map))
     spec.config.bos_token = spec.config.decoder_start_token = BEGIN
     spec.config.eos_token, spec.config.unk_token = END, UNKNOWN
     spec.config.add_source_bos = spec.config.add_source_eos = False
@@ -126,8 +130,9 @@ def _set_feed_forward(ffn: Any, weights: Weights, name: str) -> None:
 class TranslatorBench:
     """Translators under a benchmark, one for each precision and number of workers."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, *, mapped: bool = False) -> None:
         self._model = model
+        self._mapped = mapped
         self._translators: dict[tuple[str, int], Any] = {}
         self._chosen: tuple[str, int] = ("", 0)
         self._rows = 1
@@ -170,6 +175,7 @@ class TranslatorBench:
             max_decoding_length=length or LONGEST,
             return_scores=True,
             return_attention=True,
+            use_vmap=self._mapped,
         )
         seconds, processor = time.perf_counter() - began, time.process_time() - processor
         found = [[int(token) for token in result.hypotheses[0]] for result in results]
@@ -192,18 +198,19 @@ def main() -> int:
     """Serve standard input and output."""
     parser = argparse.ArgumentParser(description="Decode for a benchmark with CTranslate2.")
     parser.add_argument("checkpoint", type=Path, help="folder with model.safetensors and config.json")
+    parser.add_argument("--vocabulary-map", type=Path, help="tokens to search among, as CTranslate2 reads them")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         model = Path(folder, "model")
         try:
-            convert(arguments.checkpoint, model)
+            convert(arguments.checkpoint, model, arguments.vocabulary_map)
         except (OSError, KeyError, ValueError) as problem:
             sys.stderr.write(f"{problem}\n")
             return 1
         # Nothing but answers goes out, whatever a library may print.
         with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
             os.dup2(2, 1)
-            serve(TranslatorBench(model), sys.stdin, answers)
+            serve(TranslatorBench(model, mapped=arguments.vocabulary_map is not None), sys.stdin, answers)
     return 0
 
 

@@ -6,6 +6,7 @@ It does not know engines: each is a process of its own that takes sentences as i
 import json
 import os
 import sys
+import tempfile
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from contextlib import ExitStack
 from hashlib import sha256
@@ -51,6 +52,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     models.add_argument(
         "--bundle", type=Path, default=Path("models/en-xx/1"), metavar="DIR", help="made of it (models/en-xx/1)"
+    )
+    models.add_argument(
+        "--vocabulary-map",
+        action="store_true",
+        help="let CTranslate2, too, search among the tokens of the target language alone, by a vocabulary map",
     )
     models.add_argument(
         "--ctranslate2-python",
@@ -112,7 +118,7 @@ def _measure(arguments: Namespace) -> dict[str, Any]:
         described = ours.ask("describe")
         precisions = _precisions(arguments, described)
         _check_weights(arguments, described)
-        theirs = stack.enter_context(_ctranslate2(arguments))
+        theirs = stack.enter_context(_ctranslate2(arguments, _vocabulary_map(arguments, described, stack)))
         sentences = _sentences(arguments, ours)
         plan = Plan(
             settings=all_settings(
@@ -123,7 +129,15 @@ def _measure(arguments: Namespace) -> dict[str, Any]:
             length=arguments.target_tokens or sentences.tokens,
             clock=arguments.clock,
         )
-        about = {"ours": described, "theirs": theirs.ask("describe"), "environment": environment(command_line())}
+        own = described.pop("vocabularies")
+        about = {
+            "tokens": described["output"],
+            "tokens_searched": len(own.get(str(sentences.sources[0][-1]), ())) or described["output"],
+            "ours": described,
+            "theirs": theirs.ask("describe"),
+            "vocabulary_map": arguments.vocabulary_map,
+            "environment": environment(command_line()),
+        }
         agreements = [agreement(ours, theirs, precision, sentences, plan.length) for precision in precisions]
         progress = Progress("compare", len(plan.settings) * plan.pairs)
 
@@ -176,7 +190,20 @@ def _wrong(arguments: Namespace) -> str:
     return ""
 
 
-def _ctranslate2(arguments: Namespace) -> LineProcess:
+def _vocabulary_map(arguments: Namespace, described: dict[str, Any], stack: ExitStack) -> list[str]:
+    """Return the options by which CTranslate2 searches among the same tokens as our side does, if it is to."""
+    if not arguments.vocabulary_map:
+        return []
+    if not described["vocabularies"]:
+        raise ValueError(f"{arguments.bundle} has no target vocabularies to make a map of")
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="regard-"))
+    path = Path(folder, "vocabulary.map")
+    lines = [f"{end}\t{' '.join(map(str, tokens))}\n" for end, tokens in described["vocabularies"].items()]
+    path.write_text("".join(lines), encoding="utf-8")
+    return ["--vocabulary-map", str(path)]
+
+
+def _ctranslate2(arguments: Namespace, options: list[str]) -> LineProcess:
     python: Path = arguments.ctranslate2_python
     if not python.is_file():
         raise ProcessFault(
@@ -187,7 +214,7 @@ def _ctranslate2(arguments: Namespace) -> LineProcess:
     script = Path(__file__).with_name("ctranslate2_bench.py")
     # Nothing of our own environment: the script needs none of it.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return LineProcess("CTranslate2", [str(python), str(script), str(arguments.checkpoint)], inherited)
+    return LineProcess("CTranslate2", [str(python), str(script), str(arguments.checkpoint), *options], inherited)
 
 
 def _precisions(arguments: Namespace, described: dict[str, Any]) -> list[str]:

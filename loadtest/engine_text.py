@@ -54,7 +54,19 @@ def _sentence(figures: dict[str, Any]) -> str:
         f"Throughput of {ours['name']}'s engine ({ours['model']}) by that of {theirs['name']}, same weights, encoding "
         f"included, scores and attention returned on both sides; {of['distinct']} sentences of {of['origin']} of "
         f"{of['source_tokens']} tokens, every translation {of['target_tokens']} tokens long; medians of ratios of "
-        f"blocks that take turns, by {_CLOCKS[figures['clock']]}. {', '.join(dict.fromkeys(versions))}."
+        f"blocks that take turns, by {_CLOCKS[figures['clock']]}. {_searched(figures)}"
+        f"{', '.join(dict.fromkeys(versions))}."
+    )
+
+
+def _searched(figures: dict[str, Any]) -> str:
+    """Say among how many tokens each side searches, where that is not all of them."""
+    ours, theirs, every = (figures.get(name) for name in ("tokens_searched", "vocabulary_map", "tokens"))
+    if not ours or ours == every:
+        return ""
+    mapped = "the same, by a vocabulary map" if theirs else f"all {every}, as it does unless told otherwise"
+    return f"{figures['ours']['name']} searches among the {ours} tokens of the target language, " + (
+        f"{figures['theirs']['name']} among {mapped}. "
     )
 
 

@@ -21,6 +21,7 @@ from server.languages import check_tags, read_target_ends
 from server.ports import GraphSpec, PortSpec, read_columns
 from server.profiles import read_profiles
 from server.request import ModelKey
+from server.target_vocabulary import TargetVocabulary, read_target_vocabularies
 from server.tasks import Task, read_task
 from server.vocabulary import check_vocabulary
 
@@ -66,6 +67,7 @@ class LoadedBundle:
         target_end_ids: the id that ends a source to be translated into a language, by its BCP-47 tag; empty where
             there is one language, for which it is end_id.
         vocabulary_size: entries of the tokenizer; a source may hold any of them.
+        target_vocabularies: the tokens of each target language that has scores of its own.
         max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
         max_target_tokens: of one segment.
         layers, heads: axes of attention; both 0 for a model without it.
@@ -89,6 +91,7 @@ class LoadedBundle:
     begin_id: int
     end_id: int
     target_end_ids: Mapping[str, int]
+    target_vocabularies: tuple[TargetVocabulary, ...]
     vocabulary_size: int
     max_source_tokens: int
     max_target_tokens: int
@@ -147,7 +150,11 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
     chosen = manifest.default_profile if profile is None else profile
     if chosen not in pairs:
         raise BundleError(f"there is no profile {chosen!r}; the profiles are {', '.join(pairs)}")
-    ends = read_target_ends(manifest, predictable=read_columns(pairs[chosen][1]))
+    predictable = read_columns(pairs[chosen][1])
+    ends = read_target_ends(manifest, predictable=predictable)
+    vocabularies = read_target_vocabularies(manifest, predictable=predictable)
+    if vocabularies and not ends:
+        raise BundleError("target_vocabularies are there, but no tokenizer.target_end_ids to choose one by")
 
     return LoadedBundle(
         directory=directory,
@@ -166,6 +173,7 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         begin_id=manifest.tokenizer.begin_id,
         end_id=manifest.tokenizer.end_id,
         target_end_ids=ends,
+        target_vocabularies=vocabularies,
         vocabulary_size=manifest.tokenizer.vocabulary_size,
         max_source_tokens=manifest.limits.max_source_tokens,
         max_target_tokens=manifest.limits.max_target_tokens,

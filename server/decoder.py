@@ -6,16 +6,32 @@ Does not know what runs a model, nor where it is stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from server.bounds import longest_target
 from server.ports import PortSpec
-from server.request import Ids, Pixels
+from server.request import DecodeRequest, Ids, Pixels
 
 Tensors = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenChoice:
+    """The tokens that targets of some sources are made of.
+
+    Attributes:
+        source_end: the last token of those sources.
+        tokens: ids [column], ascending, as the columns of its scores are: end_id among them, none of `never`.
+        scores: name of the step's output over them.
+    """
+
+    source_end: int
+    tokens: Ids
+    scores: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +45,9 @@ class DecoderFacts:
         state_in_place: such buffers are written where they are read; `bind_step` gets the same array for both.
         vocabulary_size: ids that a source may hold are below it.
         scores_size: columns of the scores, at most vocabulary_size; ids from there on are never generated.
+        choices: other scores that a step can make instead, over fewer tokens.
+        ids: None where a column of the scores is the id of its token; else the id of each column, and last begin_id.
+            Then scores_size, begin_id, end_id and never are columns.
         layers, heads: axes of attention; both 0 for a model without it.
         alignment_heads: (layer, head) pairs whose mean gives alignments.
         alignment_lag: 0 if they look at what a token translates in the step that predicts it, 1 if in the next, which
@@ -58,6 +77,36 @@ class DecoderFacts:
     state_in_place: bool = False
     alignment_lag: int = 0
     pixels: tuple[int, int] | None = None
+    choices: tuple[TokenChoice, ...] = ()
+    ids: Ids | None = None
+
+    def choice(self, request: DecodeRequest) -> int | None:
+        """Return which of the choices a request is decoded with; None for all tokens.
+
+        That of its target language, unless a given target has other tokens.
+        """
+        if self.pixels is not None or not self.choices:
+            return None
+        end = int(request.source[-1])
+        for place, choice in enumerate(self.choices):
+            if choice.source_end == end:
+                given = request.forced_target
+                return place if given is None or bool(np.isin(given, choice.tokens).all()) else None
+        return None
+
+    def choosing(self, choice: int | None) -> DecoderFacts:
+        """Return the facts of a search among the tokens of a choice, in which columns stand for ids."""
+        if choice is None:
+            return self
+        tokens = self.choices[choice].tokens
+        return replace(
+            self,
+            scores_size=len(tokens),
+            begin_id=len(tokens),
+            end_id=int(np.searchsorted(tokens, self.end_id)),
+            never=(),
+            ids=np.append(tokens, self.begin_id),
+        )
 
     def positions(self, source: Ids | Pixels) -> int:
         """Return how many positions of a source there are to attend to: its ids, or the cells of a picture."""
@@ -90,7 +139,8 @@ class Decoder(Protocol):
 
         Args:
             inputs: `token`, every state and every memory tensor by name, [capacity, ...], C-contiguous.
-            outputs: `scores`, every state under `next.NAME`, and `attention` if the model has it, alike.
+            outputs: `scores` or those of one of the choices, every state under `next.NAME`, and `attention` if the
+                model has it, alike.
             rows: at least 1.
 
         Returns:

@@ -201,6 +201,7 @@ class Dispatch:
             pool_rows=self._settings.pool_rows,
             wanted=share - seat.owned_rows,
             cells=self._settings.encode_cells,
+            idle=not seat.running,
         )
         jobs = self._queue.take(room, now)
         seat.owned_rows += sum(job.rows for job in jobs)

@@ -106,7 +106,7 @@ class Engine:
         now = self._clock()
         jobs = [
             Job(
-                pool=PoolKey(key, self._width(decoder, request)),
+                pool=PoolKey(key, self._width(decoder, request), decoder.facts.choice(request)),
                 rows=rows_needed(request),
                 request=request,
                 deliver=functools.partial(on_done, place),

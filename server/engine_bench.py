@@ -103,6 +103,11 @@ class EngineBench:
             "never": sorted({self._bundle.pad_id, self._bundle.unknown_id, self._bundle.begin_id}),
             "output": self._bundle.predictable,
             "languages": list(manifest.target_languages),
+            # Tokens that sources with this end are searched among.
+            "vocabularies": {
+                self._bundle.target_end_ids[language]: tokens.tolist()
+                for language, tokens, _ in self._bundle.target_vocabularies
+            },
         }
 
     def _tokenize(self, texts: Sequence[str], language: str = "") -> dict[str, Any]:

@@ -23,7 +23,7 @@ class EngineSettings:
         widest_beam: most hypotheses of one search.
         queue_limit: most segments that wait.
         encode_cells: most rows times source width that a worker encodes between two steps, so that running rows are not
-            kept waiting; one segment is encoded however wide it is.
+            kept waiting; one segment is encoded however wide it is, and four times as many where no row is running.
         widths: to which sources are padded, ascending. A longer source, if a model allows it, is padded to a multiple
             of 16.
         stall_seconds: a worker that spends longer on one step or encoding is taken for dead.

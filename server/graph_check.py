@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from server.bundle import LoadedBundle
-from server.decoder import DecoderFacts
+from server.decoder import DecoderFacts, TokenChoice
 from server.errors import BundleError
 from server.ports import TARGET, PortSpec
 
@@ -83,14 +83,11 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
                 raise BundleError(
                     f"bundle {bundle.directory}: {port.name} has axes {port.axes}, which no buffer can hold"
                 )
-    scores = next(port for port in bundle.step.outputs if port.role == "scores")
-    scores_size = scores.axes[1]
-    assert isinstance(scores_size, int)  # `server.ports` saw to it
     return DecoderFacts(
         memory=memory,
         state=state,
         vocabulary_size=bundle.vocabulary_size,
-        scores_size=scores_size,
+        scores_size=bundle.predictable,
         layers=bundle.layers,
         heads=bundle.heads,
         alignment_heads=bundle.alignment_heads,
@@ -103,4 +100,8 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         max_target_tokens=bundle.max_target_tokens,
         state_in_place=bundle.state_in_place,
         pixels=None if bundle.image is None else (bundle.image.height, bundle.image.width),
+        choices=tuple(
+            TokenChoice(source_end=bundle.target_end_ids[language], tokens=tokens, scores=scores)
+            for language, tokens, scores in bundle.target_vocabularies
+        ),
     )

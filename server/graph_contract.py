@@ -5,7 +5,7 @@ It does not know where the ports were read, nor what is in an ONNX file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -21,6 +21,7 @@ def check_graphs(
     step: GraphSpec,
     *,
     predictable: int,
+    vocabularies: Mapping[str, int],
     layers: int,
     heads: int,
     image: ImageInput | None,
@@ -30,6 +31,7 @@ def check_graphs(
 
     Args:
         predictable: columns of the scores, as `read_predictable` says.
+        vocabularies: how many tokens each target vocabulary has, by the name of the scores over them.
         layers, heads: of attention; both 0 for a model without it, whose step must then have no such port.
         image: of a model that reads pictures, else None.
         where: the pair in messages, for example `profile 'cpu'`.
@@ -38,10 +40,10 @@ def check_graphs(
         BundleError: names the port, what was expected and what the manifest says.
     """
     _check_encode(encode, image, where)
-    _allow(step.inputs, {"token", "memory", "state"}, f"{where}: step inputs")
+    _allow(step.inputs, {"token", "scored_rows", "memory", "state"}, f"{where}: step inputs")
     _allow(step.outputs, {"scores", "state", "attention"}, f"{where}: step outputs")
     _one(step.inputs, "token", "int64", ("batch",), f"{where}: step inputs")
-    _one(step.outputs, "scores", "float32", ("batch", predictable), f"{where}: step outputs")
+    _check_scores(step, {"scores": predictable, **vocabularies}, f"{where}: step")
     if layers:
         axes: Axes = ("batch", layers, heads, "source")
         # All pictures have the same number of cells, so the axis may be fixed.
@@ -67,6 +69,22 @@ def check_graphs(
         for port in written
     ]
     _same(_of_role(step.inputs, "state"), evolved, f"{where}: state ports of step inputs and of step outputs")
+
+
+def _check_scores(step: GraphSpec, columns: Mapping[str, int], where: str) -> None:
+    """Check that there are scores over all tokens and over each target vocabulary, and a way to say which."""
+    promised = [
+        PortSpec(name=name, role="scores", dtype=np.dtype(np.float32), axes=("batch", size))
+        for name, size in columns.items()
+    ]
+    found = _of_role(step.outputs, "scores")
+    _same(promised, found, f"{where} outputs: the scores that the manifest wants and those that there are")
+    if [port.name for port in found] != list(columns):
+        raise BundleError(f"{where} outputs: the scores are not in the order of target_vocabularies")
+    if len(columns) > 1:
+        _one(step.inputs, "scored_rows", "int64", (len(columns),), f"{where} inputs")
+    elif _of_role(step.inputs, "scored_rows"):
+        raise BundleError(f"{where} inputs have a port scored_rows, but there are no target_vocabularies")
 
 
 def _check_encode(encode: GraphSpec, image: ImageInput | None, where: str) -> None:

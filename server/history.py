@@ -7,6 +7,7 @@ hypotheses of the step before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,6 +57,8 @@ class History:
         self.parents = np.empty((slots, steps), dtype=np.int16)
         columns = width if facts.layers else 0
         self._attention = np.empty((slots, steps, facts.layers, facts.heads, columns), dtype=np.float32)
+        # The same memory, without an axis for slots.
+        self._looked = self._attention.reshape(slots * steps, facts.layers, facts.heads, columns)
         self._layers = [layer for layer, _ in facts.alignment_heads]
         self._heads = [head for _, head in facts.alignment_heads]
         self._only_head = facts.layers * facts.heads == 1
@@ -64,6 +67,15 @@ class History:
         self._only_layer = self._layers[0] if list(facts.alignment_heads) == every_head and every_head else None
         self._lag = facts.alignment_lag
         self._positions = facts.positions
+        self._ids = facts.ids
+
+    def go_on(self, slots: Slots, length: Ids, tokens: Ids, log_probabilities: Weights, parents: Ids) -> None:
+        """Let each slot go on with a token as its number `length`, after a parent; all arrays alike, or broadcast."""
+        # Places in flat arrays cost less than two indices.
+        places = slots * self.tokens.shape[1] + length
+        self.tokens.put(places, tokens)
+        self.log_probabilities.put(places, log_probabilities)
+        self.parents.put(places, parents)
 
     def look(self, slots: Slots | int, length: Ids | int, attention: Weights) -> None:
         """Keep what each slot looks at [row, layer, head, width] to predict its token number `length` [row].
@@ -86,30 +98,31 @@ class History:
         return tuple(found)
 
     def _read(self, request: DecodeRequest, slots: Slots, leaf: Leaf) -> Hypothesis:
-        # Number of the hypothesis that holds each token, and of the one that predicted it, from the last to the first.
-        holders: list[int] = []
-        predictors: list[int] = [leaf.parent]
-        parents = self.parents[slots, : leaf.length].tolist()
+        # Where each token lies, and where the attention that predicted it, in flat arrays, from the last to the first.
+        owned: list[int] = slots.tolist()
+        steps = self.tokens.shape[1]
+        slot = owned[leaf.parent]
+        held: list[int] = []
+        looked = [slot * steps + leaf.length]
         for step in range(leaf.length - 1, -1, -1):
-            holders.append(predictors[-1])
-            predictors.append(parents[holders[-1]][step])
-        steps = np.arange(leaf.length)
-        held = slots[holders[::-1]]
-        looked = slots[predictors[::-1]]
-        tokens = self.tokens[held, steps]
-        log_probabilities = self.log_probabilities[held, steps]
-        end_log_probability = 0.0
-        if leaf.ended:
-            end_log_probability = leaf.log_probability
-        else:
-            tokens = np.append(tokens, leaf.token)
-            log_probabilities = np.append(log_probabilities, np.float32(leaf.log_probability))
+            held.append(slot * steps + step)
+            slot = owned[self.parents.item(slot, step)]
+            looked.append(slot * steps + step)
+        count = leaf.length + (not leaf.ended)
+        tokens = np.empty(count, dtype=np.int64)
+        log_probabilities = np.empty(count, dtype=np.float32)
+        if held:
+            tokens[: leaf.length] = self.tokens.take(held[::-1])
+            log_probabilities[: leaf.length] = self.log_probabilities.take(held[::-1])
+        if not leaf.ended:
+            tokens[-1] = leaf.token
+            log_probabilities[-1] = leaf.log_probability
         return self._hypothesis(
             request,
             tokens,
             log_probabilities,
-            end_log_probability,
-            self._attention[looked, np.arange(len(looked)), :, :, : self._positions(request.source)],
+            leaf.log_probability if leaf.ended else 0.0,
+            self._looked.take(looked[::-1], axis=0)[..., : self._positions(request.source)],
             FinishReason.END if leaf.ended else FinishReason.LENGTH,
         )
 
@@ -145,7 +158,7 @@ class History:
         """Put a hypothesis together; `looked` [step, layer, head, source] has one step more if it ended."""
         count = len(tokens)
         counted = max(count + (reason is not FinishReason.LENGTH), 1)
-        total = float(np.add.reduce(log_probabilities, dtype=np.float64)) + end_log_probability
+        total = math.fsum(log_probabilities.tolist()) + end_log_probability
         # Nothing is fed the last token of what was cut off; what predicted it stands in.
         steps = np.minimum(np.arange(self._lag, self._lag + count), len(looked) - 1) if self._lag else slice(count)
         aligned, looked = looked[steps], looked[:count]
@@ -156,7 +169,7 @@ class History:
         else:
             alignment = aligned[:, self._layers, self._heads].mean(axis=1)
         return Hypothesis(
-            tokens=tokens,
+            tokens=tokens if self._ids is None else self._ids.take(tokens),
             log_probabilities=log_probabilities,
             end_log_probability=end_log_probability,
             score=total / counted**request.search.length_penalty,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from server.beams import BeamGroup, BeamSearch, Growth
 from server.bounds import longest_target
 from server.decoder import Decoder, Tensors
+from server.few_beams import FEW_IN_BEAMS, advance_few_beams
 from server.greedy import FEW, advance_few
 from server.history import History, Leaf
 from server.repetition import Repetition
@@ -45,19 +46,19 @@ class Ended(NamedTuple):
 
 
 class Pool:
-    """At most `capacity` rows of one model whose sources are padded to `width`.
+    """At most `capacity` rows of one model whose sources are padded to `width`, and one of its choices of tokens.
 
     Attributes:
         running: segments that have rows.
     """
 
-    def __init__(self, decoder: Decoder, *, capacity: int, width: int) -> None:
-        facts = decoder.facts
+    def __init__(self, decoder: Decoder, *, capacity: int, width: int, choice: int | None = None) -> None:
+        facts = decoder.facts.choosing(choice)
         self._facts = facts
         self._width = width
         # A forced target may be longer; it makes the room that it needs when it comes.
         target = longest_target(width, facts.max_target_tokens)
-        self._rows = RowBuffers(decoder, capacity=capacity, width=width, target=target)
+        self._rows = RowBuffers(decoder, capacity=capacity, width=width, target=target, choice=choice)
         self._table = SlotTable(capacity)
         self._history = History(facts, slots=capacity, width=width)
         special = {*facts.never, facts.end_id}
@@ -65,9 +66,7 @@ class Pool:
         never = sorted(token for token in facts.never if token < facts.scores_size)
         # A slice costs a fraction of what an index array does.
         self._never = slice(0, len(never)) if never == list(range(len(never))) else np.array(never, dtype=np.intp)
-        self._search = BeamSearch(
-            self._table, self._history, vocabulary=facts.scores_size, end=facts.end_id, ordinary=self._ordinary
-        )
+        self._search = BeamSearch(self._table, self._history, end=facts.end_id, ordinary=self._ordinary)
         self._repetition = Repetition(slots=capacity, steps=facts.max_target_tokens + 1, end=facts.end_id)
         self._groups: dict[int, BeamGroup] = {}
         self._forced = 0
@@ -129,7 +128,8 @@ class Pool:
             target = job.request.forced_target
             if target is not None:
                 self._forced += 1
-                self._history.tokens[first[-1], : len(target)] = target
+                columns = target if self._facts.ids is None else np.searchsorted(self._facts.ids[:-1], target)
+                self._history.tokens[first[-1], : len(target)] = columns
                 self._history.tokens[first[-1], len(target)] = self._facts.end_id
             elif len(slots) > 1:
                 self._groups.setdefault(len(slots), BeamGroup(len(slots))).add(running)
@@ -141,7 +141,7 @@ class Pool:
             self.running.append(running)
         # A beam starts from one hypothesis, so from one row; the others come with its first step.
         places = np.array(first, dtype=np.intp)
-        longest = int(self._table.limit[places].max())
+        longest = max(self._table.limit.take(places).tolist())
         self._rows.append(places, encoded, self._facts.begin_id, target=longest)
 
     def overdue(self, now: float) -> list[Running]:
@@ -164,12 +164,8 @@ class Pool:
         count = rows.count
         self._steps += 1
         self._stepped_rows += count
-        if count <= FEW and not (self._forced or self._groups or self._unrepeated):
-            choices = advance_few(rows, table, history, never=self._never, end=self._facts.end_id)
-            if choices is not None:
-                return self._end_all(
-                    [self._close(*choice[:4], ended=choice.ended) for choice in choices if choice.last]
-                )
+        if (few := self._step_few()) is not None:
+            return self._end_all(few)
         slots, scores = rows.slots[:count], rows.scores[:count]
         length = table.length.take(slots)
         forced, target, given = _NOTHING, _NOTHING, None
@@ -181,32 +177,24 @@ class Pool:
         scores[:, self._never] = -np.inf
         ending = scores[:, self._facts.end_id].copy() if self._unrepeated else _NO_WEIGHTS
         if self._minimal:
-            scores[length < table.minimum[slots], self._facts.end_id] = -np.inf
+            np.copyto(scores[:, self._facts.end_id], -np.inf, where=length < table.minimum.take(slots))
         if self._unrepeated:
             self._repetition.forbid(scores, slots, length, ending)
-        maxima = self._search.maxima(scores) if self._groups else None
-        token, chosen = length, _NO_WEIGHTS
-        if self._singles or maxima is None:
-            token, chosen, sound = best_tokens(scores, self._ordinary)
-            if given is not None:
-                token[forced], chosen[forced] = target, given
-                sound[forced] &= given < np.inf
-        else:
-            # The maximum of a row with NaN in it is NaN, which is not less than anything.
-            sound = maxima.max(axis=1) < np.inf
+        token, chosen, unsound = best_tokens(scores, self._ordinary)
+        if given is not None:
+            token[forced], chosen[forced] = target, given
+            unsound = np.union1d(unsound, forced[~(given < np.inf)])
         if rows.attention is not None:
             attention = rows.attention[:count]
             history.look(slots, length, attention)
             # One NaN or infinity makes the sum of all of them so, too; only then it matters whose it is.
             if not np.isfinite(np.add.reduce(attention, axis=None)):
-                sound &= np.isfinite(attention.sum(axis=(1, 2, 3)))
-        unsound: list[Running] = []
-        if not sound.all():
-            unsound = self._owners(slots[~sound])
-            rows.clear(slots[~sound])
-            scores[~sound] = 0.0
-            if maxima is not None:
-                maxima[~sound] = 0.0
+                unsound = np.union1d(unsound, np.flatnonzero(~np.isfinite(attention.sum(axis=(1, 2, 3)))))
+        broken: list[Running] = []
+        if len(unsound):
+            broken = self._owners(slots[unsound])
+            rows.clear(slots[unsound])
+            scores[unsound] = 0.0
         longer = length + 1
         table.length[slots] = longer
         over: list[Running] = []
@@ -229,12 +217,25 @@ class Pool:
                 )
                 for row in last.nonzero()[0].tolist()
             )
-        if maxima is not None:
-            growths = [self._search.advance(group, scores, maxima, rows.row_of_slot) for group in self._groups.values()]
+        if self._groups:
+            growths = [self._search.advance(group, scores, token, rows.row_of_slot) for group in self._groups.values()]
             over.extend(running for growth in growths for running in growth.over)
             self._grow(growths)
 
-        return self._end_all(over, unsound)
+        return self._end_all(over, broken)
+
+    def _step_few(self) -> Sequence[Running] | None:
+        """Let few rows of one kind go on, and return segments that are over; None if this step is not for that."""
+        rows, table, history, never, end = self._rows, self._table, self._history, self._never, self._facts.end_id
+        if self._forced or self._unrepeated:
+            return None
+        if not self._groups and rows.count <= FEW:
+            choices = advance_few(rows, table, history, never=never, end=end)
+            if choices is not None:
+                return [self._close(*choice[:4], ended=choice.ended) for choice in choices if choice.last]
+        if not self._singles and self.owned <= FEW_IN_BEAMS:
+            return advance_few_beams(self.running, rows, table, history, never=never, end=end)
+        return None
 
     def _close(self, slot: int, length: int, token: int, log_probability: float, *, ended: bool) -> Running:
         """Note how the segment of one slot ends, and return it."""

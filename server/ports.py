@@ -24,6 +24,7 @@ Role = Literal[
     "state",
     "encoder_attention",
     "token",
+    "scored_rows",
     "scores",
     "attention",
 ]
@@ -41,6 +42,7 @@ _ROLES: Mapping[int, Role] = {
     bundle_pb2.PORT_ROLE_STATE: "state",
     bundle_pb2.PORT_ROLE_ENCODER_ATTENTION: "encoder_attention",
     bundle_pb2.PORT_ROLE_TOKEN: "token",
+    bundle_pb2.PORT_ROLE_SCORED_ROWS: "scored_rows",
     bundle_pb2.PORT_ROLE_SCORES: "scores",
     bundle_pb2.PORT_ROLE_ATTENTION: "attention",
 }
@@ -57,7 +59,8 @@ class PortSpec:
         name: in the graph.
         role: what it is for.
         dtype: of its elements.
-        axes: one for each dimension: a name where it varies, a number where it does not. Axis 0 is always `batch`.
+        axes: one for each dimension: a name where it varies, a number where it does not. Axis 0 is always `batch`, but
+            for scored_rows.
     """
 
     name: str
@@ -117,7 +120,7 @@ def _read_port(port: bundle_pb2.Port, *, where: str) -> PortSpec:
             raise BundleError(
                 f"{where}: port {port.name!r} has axis {axis[:80]!r}, expected a name or a positive number"
             )
-    if not axes or axes[0] != "batch":
+    if not axes or (axes[0] != "batch" and role != "scored_rows"):
         raise BundleError(f"{where}: port {port.name!r} has axes {show_axes(axes)}, but the first one must be 'batch'")
     return PortSpec(name=port.name, role=role, dtype=np.dtype(port.dtype), axes=tuple(axes))
 
@@ -128,7 +131,7 @@ def read_predictable(step: GraphSpec, *, vocabulary_size: int, special: int, whe
     Raises:
         BundleError: there are no scores, or they have fewer columns than special tokens or more than the vocabulary.
     """
-    axes = next((port.axes for port in step.outputs if port.role == "scores"), ())
+    axes = next((port.axes for port in step.outputs if port.name == port.role == "scores"), ())
     columns = axes[-1] if axes else 0
     if not isinstance(columns, int) or not special < columns <= vocabulary_size:
         raise BundleError(
@@ -140,7 +143,7 @@ def read_predictable(step: GraphSpec, *, vocabulary_size: int, special: int, whe
 
 def read_columns(step: GraphSpec) -> int:
     """Columns of the scores of a checked graph."""
-    return next(int(port.axes[1]) for port in step.outputs if port.role == "scores")
+    return next(int(port.axes[1]) for port in step.outputs if port.name == "scores")
 
 
 def show_axes(axes: Iterable[str | int]) -> str:

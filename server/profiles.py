@@ -15,6 +15,7 @@ from server.graph_contract import check_graphs
 from server.image_input import ImageInput
 from server.parity_record import check_parity
 from server.ports import GraphSpec, read_graph, read_predictable
+from server.target_vocabulary import read_target_vocabularies
 from server.vocabulary import SPECIAL_TOKENS
 
 
@@ -53,6 +54,10 @@ def read_profiles(
             encode,
             step,
             predictable=predictable,
+            vocabularies={
+                vocabulary.scores: len(vocabulary.tokens)
+                for vocabulary in read_target_vocabularies(manifest, predictable=predictable)
+            },
             layers=manifest.attention.layers,
             heads=manifest.attention.heads,
             image=image,

@@ -29,18 +29,22 @@ class RowBuffers:
         count: rows there are.
         slots: slot of each row [capacity].
         row_of_slot: row of each slot [capacity], -1 where it has none.
-        token: input of the next step [capacity].
-        scores: log-probabilities of the last step [capacity, vocabulary].
+        token: input of the next step [capacity], as a column of the scores.
+        scores: log-probabilities of the last step [capacity, vocabulary], or of one of the model's choices of tokens.
         attention: of the last step [capacity, layer, head, width]; None for models without it.
         state: what rows carry from step to step.
     """
 
-    def __init__(self, decoder: Decoder, *, capacity: int, width: int, target: int) -> None:
-        facts = decoder.facts
+    def __init__(self, decoder: Decoder, *, capacity: int, width: int, target: int, choice: int | None = None) -> None:
+        facts = decoder.facts.choosing(choice)
+        self._ids = facts.ids
+        self._scores_name = "scores" if choice is None else facts.choices[choice].scores
         self.count = 0
         self.slots = np.full(capacity, -1, dtype=np.intp)
         self.row_of_slot = np.full(capacity, -1, dtype=np.intp)
         self.token: Ids = np.zeros(capacity, dtype=np.int64)
+        # What a step reads: ids, which tokens are if there is no choice.
+        self._fed = self.token if self._ids is None else np.zeros(capacity, dtype=np.int64)
         self.scores: Weights = np.empty((capacity, facts.scores_size), dtype=np.float32)
         self.attention: Weights | None = None
         if facts.layers:
@@ -78,15 +82,17 @@ class RowBuffers:
         run = self._bound.get(key)
         if run is None:
             run = self._bound[key] = self._bind()
+        if self._ids is not None:
+            self._ids.take(self.token[: self.count], out=self._fed[: self.count], mode="clip")
         run()
         self.state.stepped(self.count)
 
     def _bind(self) -> Callable[[], None]:
         outputs = {STATE_OUTPUT_PREFIX + name: buffer for name, buffer in self.state.written.items()}
-        outputs["scores"] = self.scores
+        outputs[self._scores_name] = self.scores
         if self.attention is not None:
             outputs["attention"] = self.attention
-        inputs = {"token": self.token, **self.state.read, **self._memory}
+        inputs = {"token": self._fed, **self.state.read, **self._memory}
         return self._decoder.bind_step(inputs, outputs, self.count)
 
     def pick(self, slots: Index, parents: Index, mates: Index) -> None:

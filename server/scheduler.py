@@ -19,13 +19,21 @@ _LATEST_RETRY = 10.0
 _SWEEP_FROM = 256
 # What encoding one source counts for at least, however few positions it has: a picture of few cells is work, too.
 _LEAST_CELLS = 16
+_WHILE_IDLE = 4
 
 
 class PoolKey(NamedTuple):
-    """Rows that can share a step."""
+    """Rows that can share a step.
+
+    Attributes:
+        model: that decodes them.
+        width: that their sources are padded to.
+        choice: of tokens that the model chooses among (`DecoderFacts.choices`); None for all.
+    """
 
     model: ModelKey
     width: int
+    choice: int | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -63,6 +71,7 @@ class Room:
         pool_rows: rows of a new pool of a source width.
         wanted: rows after which the worker has its fair share.
         cells: rows times source width that it will encode at once; one job is taken however wide it is.
+        idle: it has no rows that encoding would keep waiting, so that it will encode more.
     """
 
     rows: int
@@ -70,6 +79,7 @@ class Room:
     pool_rows: Callable[[int], int]
     wanted: int
     cells: int
+    idle: bool = False
 
 
 class WaitingQueue:
@@ -145,6 +155,9 @@ class WaitingQueue:
                 full.add(key)
                 continue
             cells = max(job.pool.width, _LEAST_CELLS)
+            if room.idle and job.request.source.ndim == 1:
+                # Texts that start together share all their steps. Pictures would take too much memory.
+                cells //= _WHILE_IDLE
             if taken and cells > room.cells:
                 break
             self._leave(job)

@@ -78,20 +78,28 @@ class OpenModel:
             ValueError: an axis is 0, a buffer is missing, or one is not contiguous.
         """
         spec = self.bundle.step
-        for port, buffers in _ports(spec, inputs, outputs):
+        inputs = {**inputs, **self._scored_rows(outputs, rows)}
+        made = [port for port in spec.outputs if port.role != "scores" or port.name in outputs]
+        for port, buffers in [*((port, inputs) for port in spec.inputs), *((port, outputs) for port in made)]:
+            if port.role == "scored_rows":
+                continue
             buffer = buffers.get(port.name)
             if buffer is None or buffer.dtype != port.dtype or not buffer.flags.c_contiguous:
                 raise ValueError(f"{port.name} needs a contiguous buffer of {port.dtype}")
             if not 1 <= rows <= len(buffer) or 0 in buffer.shape:
                 raise ValueError(f"{port.name} has shape {buffer.shape}; {rows} rows of it cannot be stepped")
         if self.provider != CPU:
-            return self._copying_step(inputs, outputs, rows)
-        binding = self._step.io_binding()
+            return self._copying_step(inputs, outputs, made, rows)
+        binding: Any = self._step.io_binding()  # its stub wants a buffer for every output
         for port in spec.inputs:
             buffer = inputs[port.name]
-            shape = (rows, *buffer.shape[1:])
+            shape = buffer.shape if port.role == "scored_rows" else (rows, *buffer.shape[1:])
             binding.bind_input(port.name, "cpu", 0, port.dtype.type, shape, buffer.ctypes.data)
         for port in spec.outputs:
+            if port not in made:
+                # Scores that were not asked for: no rows, for which the runtime itself has room.
+                binding.bind_output(port.name, "cpu")
+                continue
             buffer = outputs[port.name]
             shape = (rows, *buffer.shape[1:])
             binding.bind_output(port.name, "cpu", 0, port.dtype.type, shape, buffer.ctypes.data)
@@ -106,10 +114,25 @@ class OpenModel:
         """Finish what `open_model(trace=...)` began; the files with the times of all runs, by graph."""
         return {"encode": Path(self._encode.end_profiling()), "step": Path(self._step.end_profiling())}
 
-    def _copying_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
+    def _scored_rows(self, outputs: Tensors, rows: int) -> Tensors:
+        """Return what tells a step which scores are wanted: all rows of those with a buffer, none of the others."""
+        names = [port.name for port in self.bundle.step.outputs if port.role == "scores"]
+        if len(names) == 1:
+            return {}
+        wanted = [name in outputs for name in names]
+        if sum(wanted) != 1:
+            raise ValueError(f"a step makes one of the scores {', '.join(names)}")
+        return {"scored_rows": np.array([rows * it for it in wanted], dtype=np.int64)}
+
+    def _copying_step(
+        self, inputs: Tensors, outputs: Tensors, made: Sequence[PortSpec], rows: int
+    ) -> Callable[[], None]:
         """As `bind_step`, for devices with their own memory: there a bound input is copied once, not at every run."""
-        names = [port.name for port in self.bundle.step.outputs]
-        feed = {port.name: inputs[port.name][:rows] for port in self.bundle.step.inputs}
+        names = [port.name for port in made]
+        feed = {
+            port.name: inputs[port.name] if port.role == "scored_rows" else inputs[port.name][:rows]
+            for port in self.bundle.step.inputs
+        }
 
         def run() -> None:
             for name, value in zip(names, self._step.run(names, feed), strict=True):
@@ -150,17 +173,23 @@ class OpenModel:
             else:
                 inputs[port.name] = np.ascontiguousarray(encoded[port.name])
         if any(TARGET in port.axes for port in self.facts.state):
-            self._try_bound(inputs, rows, width)
+            for port in self.bundle.step.outputs:
+                if port.role == "scores":
+                    self._try_bound(inputs, port, rows, width)
             return
-        names = [port.name for port in self.bundle.step.outputs]
-        stepped = self._step.run(names, inputs)
-        for port, value in zip(self.bundle.step.outputs, stepped, strict=True):
-            self._check_shape(port, value, rows, width)
+        for wanted in [port for port in self.bundle.step.outputs if port.role == "scores"]:
+            made = [port for port in self.bundle.step.outputs if port.role != "scores" or port == wanted]
+            feed = {**inputs, **self._scored_rows({wanted.name: inputs["token"]}, rows)}
+            stepped = self._step.run([port.name for port in made], feed)
+            for port, value in zip(made, stepped, strict=True):
+                self._check_shape(port, value, rows, width)
 
-    def _try_bound(self, inputs: Tensors, rows: int, width: int) -> None:
+    def _try_bound(self, inputs: Tensors, scores: PortSpec, rows: int, width: int) -> None:
         """Run a step as the engine does; the runtime refuses to write to a buffer of another shape."""
         outputs: dict[str, NDArray[Any]] = {}
         for port in self.bundle.step.outputs:
+            if port.role == "scores" and port != scores:
+                continue
             state = port.name.removeprefix(STATE_OUTPUT_PREFIX)
             if TARGET in port.axes and self.facts.state_in_place:
                 outputs[port.name] = inputs[state]
@@ -262,7 +291,3 @@ def _open(
     check_ports(spec.inputs, session.get_inputs(), f"{where}: inputs")
     check_ports(spec.outputs, session.get_outputs(), f"{where}: outputs")
     return session
-
-
-def _ports(spec: GraphSpec, inputs: Tensors, outputs: Tensors) -> list[tuple[PortSpec, Tensors]]:
-    return [(port, inputs) for port in spec.inputs] + [(port, outputs) for port in spec.outputs]

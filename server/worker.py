@@ -131,7 +131,7 @@ class Worker:
             if pool is None:
                 self._forget_idle_pools()
                 capacity = self._settings.pool_rows(key.width)
-                pool = Pool(self._decoders[key.model], capacity=capacity, width=key.width)
+                pool = Pool(self._decoders[key.model], capacity=capacity, width=key.width, choice=key.choice)
                 self._pools[key] = pool
             pool.admit(jobs, encoded, now=now, encode_seconds=now - began)
         except Exception:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from export.greedy import END, first_state, greedy_steps, pad_sources, random_sources, step_inputs
 from export.parity import Grid, measure
@@ -17,7 +17,8 @@ from export.ports import ModelPorts
 from export.runtime import OnnxMachine
 from export.storage import store_as_float16
 from export.tables import store_tables
-from export.transformer import TransformerMachine
+from export.trace import trace
+from export.transformer import TransformerMachine, open_transformer
 from export.transformer_profiles import Traced, quantize_transformer, rounded_for_storage, trace_transformer
 from training.transformer import Transformer, TransformerConfig
 
@@ -95,6 +96,22 @@ def test_stored_weights_are_those_of_the_rounded_model(model: Transformer) -> No
         sources=sources,
     )
     assert len(_bytes(stored.step)) < 0.65 * len(_bytes(graphs.step))
+
+
+def test_queries_that_are_scaled_by_a_power_of_two_are_stored_in_float16_too() -> None:
+    torch.manual_seed(3)  # pyright: ignore[reportUnknownMemberType]  half typed
+    config = TransformerConfig(
+        vocabulary=40, output=30, dim=64, heads=1, feed_forward=64, encoder_layers=1, decoder_layers=1, longest=20
+    )
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1e-3)  # so small that an eighth of it loses digits
+    opened = open_transformer(rounded_for_storage(model), "plain")
+    stored = store_as_float16(store_tables(trace(opened.encode, opened.encode_samples, opened.ports.encode)))
+    large = [tensor for tensor in stored.graph.initializer if np.prod(tensor.dims) >= 64 * 64]
+    assert len(large) >= 4
+    assert {tensor.data_type for tensor in large} == {TensorProto.FLOAT16}
 
 
 def test_profiles_choose_the_same_tokens_in_float32(traced: Mapping[str, Traced], ports: ModelPorts) -> None:

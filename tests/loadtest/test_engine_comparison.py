@@ -185,6 +185,17 @@ def test_what_is_written_says_what_was_measured(write: Callable[[dict[str, Any]]
         assert said in text
 
 
+@pytest.mark.parametrize(
+    ("mapped", "said"), [(False, "CTranslate2 among all 60"), (True, "among the same, by a vocabulary map")]
+)
+def test_what_each_side_searches_among_is_said_where_it_is_not_all(mapped: bool, said: str) -> None:
+    found = figures() | {"tokens": 60, "tokens_searched": 60, "vocabulary_map": mapped}
+    assert "searches among" not in as_text(found)
+    text = as_text(found | {"tokens_searched": 33})
+    assert "Regard searches among the 33 tokens of the target language" in text
+    assert said in text
+
+
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
     draw(figures(), tmp_path / "new" / "engine.png")
     assert (tmp_path / "new" / "engine.png").read_bytes().startswith(b"\x89PNG")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from server.decoder import Decoder
 from server.engine import Engine, EngineSettings, Outcome, Ticket
 from server.request import DecodeRequest, DecodeResult, ModelKey
 from server.slots import target_limit
@@ -93,7 +94,7 @@ class Gate:
 
 @contextmanager
 def running(
-    decoder: FakeDecoder,
+    decoder: Decoder,
     *,
     observer: FakeObserver | None = None,
     clock: Callable[[], float] = time.monotonic,

@@ -28,9 +28,15 @@ def room(
     new: int = 64,
     wanted: int = 1000,
     cells: int = 10_000,
+    idle: bool = False,
 ) -> Room:
     return Room(
-        rows=rows, pools={} if pools is None else pools, pool_rows=lambda width: new, wanted=wanted, cells=cells
+        rows=rows,
+        pools={} if pools is None else pools,
+        pool_rows=lambda width: new,
+        wanted=wanted,
+        cells=cells,
+        idle=idle,
     )
 
 
@@ -101,6 +107,12 @@ def test_a_worker_encodes_a_bounded_number_of_cells_but_at_least_one_segment() -
     waiting = queue(*jobs)
     assert waiting.take(room(cells=130), 0.0) == jobs[:2]
     assert waiting.take(room(cells=1), 0.0) == jobs[2:3]
+
+
+def test_a_worker_without_rows_encodes_four_times_as_many_texts() -> None:
+    jobs = [job(width=16) for _ in range(10)]
+    waiting = queue(*jobs)
+    assert waiting.take(room(cells=32, idle=True), 0.0) == jobs[:8]
 
 
 def test_expired_segments_are_taken_out_before_they_run() -> None:

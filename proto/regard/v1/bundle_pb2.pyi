@@ -77,13 +77,15 @@ class _PortRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PortRole.Val
     PORT_ROLE_TOKEN: _PortRole.ValueType  # 5
     """step input, the previous token [batch]."""
     PORT_ROLE_SCORES: _PortRole.ValueType  # 6
-    """step output, log-probabilities [batch, vocabulary]."""
+    """step output, log-probabilities [batch, vocabulary]: `scores` over all tokens, `scores.LANGUAGE` over those of a target vocabulary."""
     PORT_ROLE_ATTENTION: _PortRole.ValueType  # 7
     """step output, weights [batch, layer, head, source]."""
     PORT_ROLE_PIXELS: _PortRole.ValueType  # 8
     """encode input in place of source and source_length: pictures uint8 [batch, height, width, 3], red, green and blue."""
     PORT_ROLE_ENCODER_ATTENTION: _PortRole.ValueType  # 9
     """encode output, self-attention over the source [batch, layer, head, query, source]."""
+    PORT_ROLE_SCORED_ROWS: _PortRole.ValueType  # 10
+    """step input, where there are target vocabularies: how many rows each of the scores has, in the order of the outputs; all or 0."""
 
 class PortRole(_PortRole, metaclass=_PortRoleEnumTypeWrapper): ...
 
@@ -99,13 +101,15 @@ PORT_ROLE_STATE: PortRole.ValueType  # 4
 PORT_ROLE_TOKEN: PortRole.ValueType  # 5
 """step input, the previous token [batch]."""
 PORT_ROLE_SCORES: PortRole.ValueType  # 6
-"""step output, log-probabilities [batch, vocabulary]."""
+"""step output, log-probabilities [batch, vocabulary]: `scores` over all tokens, `scores.LANGUAGE` over those of a target vocabulary."""
 PORT_ROLE_ATTENTION: PortRole.ValueType  # 7
 """step output, weights [batch, layer, head, source]."""
 PORT_ROLE_PIXELS: PortRole.ValueType  # 8
 """encode input in place of source and source_length: pictures uint8 [batch, height, width, 3], red, green and blue."""
 PORT_ROLE_ENCODER_ATTENTION: PortRole.ValueType  # 9
 """encode output, self-attention over the source [batch, layer, head, query, source]."""
+PORT_ROLE_SCORED_ROWS: PortRole.ValueType  # 10
+"""step input, where there are target vocabularies: how many rows each of the scores has, in the order of the outputs; all or 0."""
 Global___PortRole: _TypeAlias = PortRole  # noqa: Y015
 
 class _Resampling:
@@ -147,6 +151,7 @@ class Bundle(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     IMAGE_FIELD_NUMBER: _builtins.int
+    TARGET_VOCABULARIES_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
     """1. A reader refuses any other."""
     name: _builtins.str
@@ -184,6 +189,10 @@ class Bundle(_message.Message):
     def image(self) -> Global___ImageInput:
         """Of a model that reads pictures: how they are made ready for it."""
 
+    @_builtins.property
+    def target_vocabularies(self) -> _containers.RepeatedCompositeFieldContainer[Global___TargetVocabulary]:
+        """Of a model of several target languages: the tokens of each, in which a step can choose among fewer than all."""
+
     def __init__(
         self,
         *,
@@ -203,14 +212,41 @@ class Bundle(_message.Message):
         files: _abc.Iterable[Global___BundleFile] | None = ...,
         provenance: Global___Provenance | None = ...,
         image: Global___ImageInput | None = ...,
+        target_vocabularies: _abc.Iterable[Global___TargetVocabulary] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "image", b"image", "limits", b"limits", "provenance", b"provenance", "tokenizer", b"tokenizer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "default_profile", b"default_profile", "default_profile_reason", b"default_profile_reason", "description", b"description", "files", b"files", "format_version", b"format_version", "image", b"image", "limits", b"limits", "name", b"name", "profiles", b"profiles", "provenance", b"provenance", "source_languages", b"source_languages", "target_languages", b"target_languages", "task", b"task", "tokenizer", b"tokenizer", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "default_profile", b"default_profile", "default_profile_reason", b"default_profile_reason", "description", b"description", "files", b"files", "format_version", b"format_version", "image", b"image", "limits", b"limits", "name", b"name", "profiles", b"profiles", "provenance", b"provenance", "source_languages", b"source_languages", "target_languages", b"target_languages", "target_vocabularies", b"target_vocabularies", "task", b"task", "tokenizer", b"tokenizer", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Bundle: _TypeAlias = Bundle  # noqa: Y015
+
+@_typing.final
+class TargetVocabulary(_message.Message):
+    """The tokens that a target in one language is made of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    language: _builtins.str
+    """One of target_languages; the scores over these tokens are the step's output `scores.LANGUAGE`."""
+    tokens: _builtins.bytes
+    """A bit for each token that a step can predict, token 0 being the lowest bit of the first byte."""
+    def __init__(
+        self,
+        *,
+        language: _builtins.str = ...,
+        tokens: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["language", b"language", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TargetVocabulary: _TypeAlias = TargetVocabulary  # noqa: Y015
 
 @_typing.final
 class BundleFile(_message.Message):
@@ -332,7 +368,7 @@ class Port(_message.Message):
     DTYPE_FIELD_NUMBER: _builtins.int
     AXES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name in the graph: source, source_length, pixels, memory.X, state.X, token, scores, attention, attention.encoder; a step writes next.state.X."""
+    """Name in the graph: source, source_length, pixels, memory.X, state.X, token, scored_rows, scores, scores.LANGUAGE, attention, attention.encoder; a step writes next.state.X."""
     role: Global___PortRole.ValueType
     dtype: _builtins.str
     """As ONNX writes it: float32, int64, bool."""
