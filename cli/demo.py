@@ -29,6 +29,7 @@ _SENTENCES = (
     "I don't know why he didn't come yesterday.",
     "It is raining. Don't forget to take an umbrella with you.",
 )
+_FOR_OTHERS = ("The cat eats the mouse.",)
 PICTURES = Path(__file__).parent / "pictures"
 _LOAD = ("--rate", "4", "--duration", "8", "--warmup", "1")
 
@@ -72,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
                 say(f"  {model.name} {model.version}: {model.description}")
             translations = client.translate(_SENTENCES, attention="word", beam_size=5)
             _tell(_SENTENCES, translations)
+            _tell_others(client)
             written = _draw(client, translations, args.out)
             written += _caption(client, args.out)
             written += _load_test(server.address, args.out)
@@ -95,6 +97,13 @@ def _tell(texts: Sequence[str], translations: Sequence[Translation]) -> None:
         for line in alignment_lines(translation, width=terminal.width, colour=terminal.colour, indent="    "):
             say(line)
     sys.stdout.flush()
+
+
+def _tell_others(client: Client) -> None:
+    """Translate into the other languages of a model that has several."""
+    (model,) = (model for model in client.models() if model.is_default and model.task == "translation")
+    for language in model.target_languages[1:]:
+        _tell(_FOR_OTHERS, client.translate(_FOR_OTHERS, attention="word", beam_size=5, target_language=language))
 
 
 def _draw(client: Client, translations: Sequence[Translation], out: Path) -> list[Path]:

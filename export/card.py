@@ -12,7 +12,7 @@ from regard.v1 import bundle_pb2
 _PRECISIONS = {
     bundle_pb2.PRECISION_FLOAT32: "float32",
     bundle_pb2.PRECISION_FLOAT16_WEIGHTS: "weights stored as float16, computed in float32",
-    bundle_pb2.PRECISION_INT8: "decoder in int8, with scales that do not depend on the batch; encoder as above",
+    bundle_pb2.PRECISION_INT8: "int8, with scales that do not depend on the batch",
 }
 
 
@@ -82,9 +82,14 @@ def _heads(attention: bundle_pb2.AttentionAxes) -> str:
 
 
 def _profiles(manifest: bundle_pb2.Bundle) -> str:
+    encoders = [profile.encode.file for profile in manifest.profiles]
     rows = [
-        (f"`{profile.name}`", _PRECISIONS[profile.precision], f"`{profile.encode.file}`, `{profile.step.file}`")
-        for profile in manifest.profiles
+        (
+            f"`{profile.name}`",
+            _PRECISIONS[profile.precision] + "; the encoder as above" * (profile.encode.file in encoders[:place]),
+            f"`{profile.encode.file}`, `{profile.step.file}`",
+        )
+        for place, profile in enumerate(manifest.profiles)
     ]
     default = f"On a CPU `{manifest.default_profile}` runs unless told otherwise"
     reason = manifest.default_profile_reason.rstrip(".")

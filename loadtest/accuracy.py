@@ -25,6 +25,7 @@ _THINGS = 240
 _EPILOG = """\
 examples:
   regard bench accuracy --tatoeba --beam 5
+  regard bench accuracy --tatoeba --target fr --beam 5
   regard bench accuracy --source test.en --reference test.es --model mine
   regard bench accuracy --alignments gold.tsv
   regard bench accuracy --flickr8k --beam 5
@@ -53,7 +54,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         nargs="?",
         const=Path(),
-        help="Tatoeba English-Spanish instead, with one and with all references; without DIR from REGARD_DATA",
+        help="Tatoeba pairs instead, with one and with all references; without DIR from REGARD_DATA",
+    )
+    texts.add_argument(
+        "--target", metavar="LANGUAGE", help="to translate into, for example fr: the model's first one without this"
     )
     texts.add_argument(
         "--alignments",
@@ -95,7 +99,13 @@ def command(arguments: Namespace) -> int:
         sys.stderr.write(f"regard bench accuracy: {problem}\n")
         return 2
     name, _, version = arguments.model.partition("/")
-    search = Search(model=name, version=version, beam_size=arguments.beam, length_penalty=arguments.length_penalty)
+    search = Search(
+        model=name,
+        version=version,
+        beam_size=arguments.beam,
+        length_penalty=arguments.length_penalty,
+        target_language=arguments.target,
+    )
     try:
         result = _caption(arguments, search) if _of_pictures(arguments) else _translate(arguments, search)
     except (OSError, ValueError, StartError, RegardCallError) as problem:
@@ -138,7 +148,7 @@ def _wrong(arguments: Namespace) -> str:
 
 
 def _wrong_pictures(arguments: Namespace) -> str:
-    if any((arguments.source, arguments.reference, arguments.tatoeba, arguments.alignments)):
+    if any((arguments.source, arguments.reference, arguments.tatoeba, arguments.alignments, arguments.target)):
         return "texts and pictures are for different models; measure one after the other"
     if arguments.flickr8k is not None and arguments.captions is not None:
         return "name either --flickr8k or --captions"
@@ -171,7 +181,7 @@ def _caption(arguments: Namespace, search: Search) -> CaptionResult:
 def _read_texts(arguments: Namespace) -> tuple[TestSet | None, tuple[GoldPair, ...]]:
     pairs = None
     if arguments.tatoeba is not None:
-        pairs = read_tatoeba(_data(arguments.tatoeba), arguments.split)
+        pairs = read_tatoeba(_data(arguments.tatoeba), arguments.split, arguments.target or "es")
     elif arguments.source:
         pairs = read_parallel(arguments.source, arguments.reference)
     gold: tuple[GoldPair, ...] = ()

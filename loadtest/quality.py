@@ -44,6 +44,7 @@ class Search:
     version: str
     beam_size: int | None
     length_penalty: float | None = None
+    target_language: str | None = None
 
     @property
     def told(self) -> str:
@@ -129,6 +130,7 @@ def _translate(client: Client, search: Search, texts: Sequence[str]) -> list[_An
         version=search.version,
         beam_size=search.beam_size,
         length_penalty=search.length_penalty,
+        target_language=search.target_language,
     )
     return [
         _Answer(
@@ -142,7 +144,14 @@ def _translate(client: Client, search: Search, texts: Sequence[str]) -> list[_An
 
 def _align(client: Client, search: Search, pairs: Sequence[GoldPair]) -> list[_Answer]:
     asked = [(pair.source, pair.target) for pair in pairs]
-    scores = client.score(asked, timeout=CALL_SECONDS, model=search.model, version=search.version, attention=ATTENTION)
+    scores = client.score(
+        asked,
+        timeout=CALL_SECONDS,
+        model=search.model,
+        version=search.version,
+        target_language=search.target_language,
+        attention=ATTENTION,
+    )
     answers: list[_Answer] = []
     for pair, found in zip(pairs, scores, strict=True):
         model = f"{found.model.name} {found.model.version} ({found.model.profile})"

@@ -12,10 +12,12 @@ from loadtest.word_links import GoldPair
 from scoring.alignments import parse_links
 
 TATOEBA = (
-    "{path} is missing. It is part of the Tatoeba English-Spanish pairs in the selection of www.manythings.org/anki "
+    "{path} is missing. It is part of the Tatoeba pairs with English in the selection of www.manythings.org/anki "
     "(CC BY 2.0 FR): eng-spa.tsv.gz holds english<TAB>spanish, one pair a line, eng-spa.split.gz holds train, valid or "
-    "test for each. Name their folder by --tatoeba, or the folder above it by REGARD_DATA."
+    "test for each; other languages likewise. Name their folder by --tatoeba, or the folder above it by REGARD_DATA."
 )
+# As the files are called (ISO 639-3).
+_FILES = {"es": "spa", "fr": "fra", "de": "deu"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +60,29 @@ def read_parallel(source: Path, references: Sequence[Path]) -> TestSet:
     return TestSet(name=source.name, sources=sources, references=tuple(zip(*streams, strict=True)))
 
 
-def read_tatoeba(folder: Path, split: str) -> TestSet:
-    """A split of English-Spanish with one translation each, as its pairs come.
+def read_tatoeba(folder: Path, split: str, language: str = "es") -> TestSet:
+    """A split of English and another language with one translation each, as its pairs come.
 
-    Raises FileNotFoundError that says what is missing and where it comes from.
+    Raises FileNotFoundError that says what is missing and where it comes from, ValueError for a language that is not
+    there.
     """
+    if language not in _FILES:
+        raise ValueError(f"Tatoeba is read for {', '.join(_FILES)}, not {language!r}")
+    name = f"eng-{_FILES[language]}"
     inner = folder / "tatoeba"
     folder = inner if inner.is_dir() else folder
-    for path in (folder / "eng-spa.tsv.gz", folder / "eng-spa.split.gz"):
+    lines_path, split_path = folder / f"{name}.tsv.gz", folder / f"{name}.split.gz"
+    for path in (lines_path, split_path):
         if not path.is_file():
             raise FileNotFoundError(TATOEBA.format(path=path))
-    lines = read_lines(folder / "eng-spa.tsv.gz")
-    splits = read_lines(folder / "eng-spa.split.gz")
-    pairs = [line.split("\t")[:2] for line, name in zip(lines, splits, strict=True) if name == split]
+    lines, splits = read_lines(lines_path), read_lines(split_path)
+    pairs = [line.split("\t")[:2] for line, named in zip(lines, splits, strict=True) if named == split]
     if not pairs:
-        raise ValueError(
-            f"{folder / 'eng-spa.split.gz'} has no split {split!r}; it has {', '.join(sorted(set(splits)))}"
-        )
+        raise ValueError(f"{split_path} has no split {split!r}; it has {', '.join(sorted(set(splits)))}")
     return TestSet(
-        name=f"Tatoeba en-es {split}",
+        name=f"Tatoeba en-{language} {split}",
         sources=tuple(english for english, _ in pairs),
-        references=tuple((spanish,) for _, spanish in pairs),
+        references=tuple((translation,) for _, translation in pairs),
     )
 
 

@@ -24,7 +24,7 @@ from server.processors import available_processors
 from server.registry import Registry
 from server.request import CallContext, DecodeRequest, Ids, ModelKey, Pixels, SearchOptions
 from server.session import CUDA, open_model
-from server.settings import ServerSettings
+from server.settings import EMBEDDED_DEFAULT, EMBEDDED_MODELS, ServerSettings
 from server.submission import decode
 from server.text import TextPipeline
 
@@ -71,6 +71,11 @@ def run_graphs(settings: ServerSettings) -> OpenBundle:
     return lambda bundle: open_model(bundle, device=settings.device, intra_op_threads=1)
 
 
+def _default(settings: ServerSettings) -> str | None:
+    embedded = settings.models[0] == EMBEDDED_MODELS and (EMBEDDED_MODELS / EMBEDDED_DEFAULT).is_dir()
+    return settings.default_model or (EMBEDDED_DEFAULT if embedded else None)
+
+
 async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBundle) -> Loaded:
     """Load everything that the settings name; the event loop stays free.
 
@@ -78,7 +83,7 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
         StartupError: a bundle cannot be served, or the device is not there.
     """
     registry = await asyncio.to_thread(
-        Registry.discover, settings.models, default=settings.default_model or None, profile=settings.profile or None
+        Registry.discover, settings.models, default=_default(settings), profile=settings.profile or None
     )
     for warning in registry.warnings:
         logs.write(_log, logging.WARNING, "left aside", {"reason": warning})

@@ -13,6 +13,8 @@ from typing import Literal
 from server.errors import SettingsError
 
 EMBEDDED_MODELS = Path(__file__).resolve().parent.parent / "models"
+# The better one of the translators among them.
+EMBEDDED_DEFAULT = "en-xx"
 Device = Literal["auto", "cpu", "cuda"]
 
 DEVICES: tuple[Device, ...] = ("auto", "cpu", "cuda")
@@ -69,7 +71,8 @@ class ServerSettings:
 
     Attributes:
         models: directories that hold NAME/VERSION/ bundles.
-        default_model: answers requests that name none; empty lets the registry choose.
+        default_model: answers requests that name none; empty takes the better translator of the embedded models where
+            these are served, else the registry chooses.
         profile: which graphs to run; empty takes the default of each bundle.
         device: auto, cpu or cuda.
         workers: decode threads; None takes one for each processor that this process may use, and one in all on CUDA.

@@ -83,6 +83,14 @@ def test_references_of_one_source_are_gathered(tmp_path: Path) -> None:
     assert group_references(pairs).references == (("Ve.", "Vete."),)
 
 
+def test_pairs_of_other_languages_are_read_by_their_tag(tmp_path: Path) -> None:
+    (tmp_path / "eng-deu.tsv.gz").write_bytes(gzip.compress(b"Go.\tGeh.\n"))
+    (tmp_path / "eng-deu.split.gz").write_bytes(gzip.compress(b"test\n"))
+    assert read_tatoeba(tmp_path, "test", "de").references == (("Geh.",),)
+    with pytest.raises(ValueError, match="es, fr, de, not 'it'"):
+        read_tatoeba(tmp_path, "test", "it")
+
+
 def test_missing_data_says_what_is_missing_and_where_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"eng-spa.tsv.gz is missing.*manythings.*REGARD_DATA"):
         read_tatoeba(tmp_path, "test")
