@@ -120,8 +120,12 @@ class CaptionOutput:
         self.terminal.say("\t".join(cell.replace("\t", " ") for cell in cells))
 
 
-def draw(client: Client, translations: Sequence[Translation], path: Path, *, timeout: float) -> tuple[Path, ...]:
+def draw(
+    client: Client, translations: Sequence[Translation], path: Path, *, timeout: float, target: str | None = None
+) -> tuple[Path, ...]:
     """Draw the attention of translations into a file, and further ones if need be; return their names.
+
+    target is the language that was asked for; a model that is not told takes its first one.
 
     Raises:
         CommandFailed: there is nothing to draw.
@@ -138,7 +142,7 @@ def draw(client: Client, translations: Sequence[Translation], path: Path, *, tim
     return write_attention(
         path,
         panels,
-        title=direction(model.source_languages, model.target_languages) or model.name,
+        title=direction(model.source_languages, (target,) if target else model.target_languages[:1]) or model.name,
         caption=f"{model.name} {model.version} · each row shows where the model looked to write that word",
     )
 

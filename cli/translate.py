@@ -111,7 +111,7 @@ class _Translation:
         finally:
             self.progress.clear()
         if self.args.attention is not None:
-            draw(self.client, self.pictured, self.args.attention, timeout=self.args.timeout)
+            draw(self.client, self.pictured, self.args.attention, timeout=self.args.timeout, target=self.args.target)
         return FAILED if self.failed else OK
 
     def _batches(self) -> Iterator[list[Line]]:
