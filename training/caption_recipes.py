@@ -21,7 +21,10 @@ def flickr8k_attention() -> CaptionRecipe:
 
 
 def flickr8k_fine_tuned() -> CaptionRecipe:
-    """The model of flickr8k_attention, given by --start-from, with the last blocks of its backbone learning too."""
+    """Captions of Flickr8k, recurrent with additive attention, the last blocks of the backbone learning too.
+
+    It goes on from a run of flickr8k_attention.
+    """
     from training.fit import FitConfig
 
     return replace(
