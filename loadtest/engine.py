@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.engine_comparison import agreement, compare
-from loadtest.engine_figures import as_json
+from loadtest.engine_figures import as_json, join
 from loadtest.engine_plan import Plan, Sentences, Setting, all_settings, of_one_length
 from loadtest.engine_text import as_page_part, as_text
 from loadtest.environment import command_line, environment
@@ -89,7 +89,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     show.add_argument("--json", type=Path, metavar="FILE", help='all figures: {"rows": {"32": {"int8": ratio}}, ...}')
     show.add_argument("--plot", type=Path, metavar="FILE", help="a picture of the ratios, .png or .svg")
     show.add_argument("--page", type=Path, metavar="FILE.md", help="put the tables into a part of this page")
-    show.add_argument("--from-json", type=Path, metavar="FILE", help="measure nothing; show what was written before")
+    show.add_argument(
+        "--from-json",
+        type=Path,
+        metavar="FILE",
+        nargs="+",
+        help="measure nothing; show what was written before, by several runs of different settings together",
+    )
 
 
 def command(arguments: Namespace) -> int:
@@ -99,7 +105,7 @@ def command(arguments: Namespace) -> int:
         return 2
     try:
         if arguments.from_json:
-            figures: dict[str, Any] = json.loads(arguments.from_json.read_text(encoding="utf-8"))
+            figures = join([json.loads(path.read_text(encoding="utf-8")) for path in arguments.from_json])
         else:
             figures = _measure(arguments)
         sys.stdout.write(as_text(figures))

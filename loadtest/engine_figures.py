@@ -64,6 +64,34 @@ def as_json(
     }
 
 
+def join(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Put figures of several runs together, each with settings of its own; what is said of all is the first one's.
+
+    Raises ValueError if a setting was measured twice, or other sentences, clocks or models were.
+    """
+    first, *others = parts
+    joined: dict[str, Any] = {**first, "measured": list(first["measured"]), "environment": dict(first["environment"])}
+    profiles = list(first.get("profiles", ()))
+    for other in others:
+        for name in ("schema", "sentences", "clock", "ours", "theirs", "vocabulary_map"):
+            if first.get(name) != other.get(name):
+                raise ValueError(f"runs with other {name} cannot stand in one table")
+        joined["measured"] += other["measured"]
+        joined["environment"]["command"] += f"\n{other['environment']['command']}"
+        profiles += other.get("profiles", ())
+        known = {entry["precision"] for entry in joined["agreement"]}
+        joined["agreement"] = joined["agreement"] + [e for e in other["agreement"] if e["precision"] not in known]
+        for name, value in other.items():
+            if name not in joined:
+                joined[name] = value
+    settings = [tuple(cell[name] for name in ("precision", "workers", "beams", "rows")) for cell in joined["measured"]]
+    if len(set(settings)) < len(settings):
+        raise ValueError("the runs measured a setting twice")
+    for cell in joined["measured"]:
+        joined.setdefault(_key(cell), {}).setdefault(str(cell["rows"]), {})[cell["precision"]] = cell["ratio"]
+    return joined | ({"profiles": profiles} if profiles else {})
+
+
 def tables(figures: dict[str, Any]) -> list[Table]:
     """The tables of such JSON, greedy search with one worker first.
 

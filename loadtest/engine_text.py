@@ -31,7 +31,7 @@ def as_page_part(figures: dict[str, Any], *, picture: str) -> str:
     environment = figures["environment"]
     parts = [
         "## The engine beside CTranslate2",
-        f"    {environment['command']}",
+        "\n".join(f"    {line}" for line in environment["command"].splitlines()),
         _sentence(figures),
         f"{environment['processor']}, {environment['date'][:10]}. In brackets: between which the median lies with a "
         "confidence of 95 %; then target tokens per second, ours / theirs.",

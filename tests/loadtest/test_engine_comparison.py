@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from loadtest.engine import add_arguments, command
 from loadtest.engine_comparison import Agreement, Measured, agreement, compare, compare_answers
-from loadtest.engine_figures import as_json, tables
+from loadtest.engine_figures import as_json, join, tables
 from loadtest.engine_plan import Plan, Sentences, Setting, all_settings, fill, of_one_length
 from loadtest.engine_plot import draw
 from loadtest.engine_text import as_page_part, as_text
@@ -165,6 +165,21 @@ def test_ratios_are_found_by_rows_and_precision() -> None:
     assert found["rows"] == {"8": {"int8": 1.25, "float32": 1.25}, "32": {"int8": 1.25, "float32": 1.25}}
     assert found["workers_2"]["32"]["int8"] == found["beam_4"]["8"]["int8"] == 1.25
     assert [table.key for table in tables(found)] == ["rows", "beam_4", "workers_2"]
+
+
+def test_runs_of_different_settings_stand_in_one_table() -> None:
+    whole = figures()
+    parts = [{**whole, "measured": [cell for cell in whole["measured"] if cell["rows"] == rows]} for rows in (8, 32)]
+    for part in parts:
+        del part["rows"], part["beam_4"], part["workers_2"]
+    found = join(parts)
+    assert tables(found) == tables(whole)
+    assert found["rows"] == whole["rows"]
+    assert found["environment"]["command"] == "regard bench engine\nregard bench engine"
+    with pytest.raises(ValueError, match="twice"):
+        join([whole, whole])
+    with pytest.raises(ValueError, match="other clock"):
+        join([whole, {**whole, "clock": "processor"}])
 
 
 def test_figures_survive_a_file() -> None:
