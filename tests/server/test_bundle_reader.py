@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import shutil
-from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -13,51 +10,24 @@ import numpy as np
 import pytest
 
 from server.bundle import LoadedBundle, load_bundle
-from server.errors import BundleError
 from server.request import ModelKey
-
-NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
-
-Manifest = dict[str, Any]
-Change = Callable[[Manifest], object]
+from tests.server.changed_bundles import (
+    NULL,
+    Change,
+    Manifest,
+    copy_of_null,
+    list_again,
+    port,
+    refusal,
+    rewrite,
+    speak,
+    step,
+)
 
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(NULL, tmp_path / "bundle"))
-
-
-def rewrite(directory: Path, change: Change) -> None:
-    path = directory / "bundle.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    change(manifest)
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-
-
-def list_again(directory: Path) -> None:
-    """Make the manifest vouch for the files as they are."""
-
-    def change(manifest: Manifest) -> None:
-        for entry in manifest["files"]:
-            content = (directory / entry["path"]).read_bytes()
-            entry.update(sizeBytes=str(len(content)), sha256=hashlib.sha256(content).hexdigest())
-
-    rewrite(directory, change)
-
-
-def refusal(directory: Path, profile: str | None = None) -> str:
-    with pytest.raises(BundleError) as caught:
-        load_bundle(directory, profile=profile)
-    assert str(directory) in str(caught.value)
-    return str(caught.value)
-
-
-def step(manifest: Manifest, side: str, name: str) -> Manifest:
-    return port(manifest, "step", side, name)
-
-
-def port(manifest: Manifest, graph: str, side: str, name: str) -> Manifest:
-    return next(entry for entry in manifest["profiles"][0][graph][side] if entry["name"] == name)
+    return copy_of_null(tmp_path)
 
 
 def test_a_whole_bundle_is_read(bundle: Path) -> None:
@@ -122,54 +92,10 @@ def test_scores_may_be_narrower_than_the_vocabulary(bundle: Path) -> None:
     assert (loaded.vocabulary_size, loaded.predictable) == (64, 40)
 
 
-def speak(manifest: Manifest, languages: list[str], **ends: int) -> None:
-    """Let a manifest have languages, and ids for them that no step predicts."""
-    manifest["targetLanguages"] = languages
-    manifest["tokenizer"]["targetEndIds"] = ends
-    for profile in manifest["profiles"]:
-        next(entry for entry in profile["step"]["outputs"] if entry["name"] == "scores")["axes"][1] = "60"
-
-
 def test_several_target_languages_have_an_id_each_in_their_order(bundle: Path) -> None:
     assert load_bundle(bundle).target_end_ids == {}
     rewrite(bundle, lambda m: speak(m, ["fr", "de"], de=62, fr=63))
     assert list(load_bundle(bundle).target_end_ids.items()) == [("fr", 63), ("de", 62)]
-
-
-def choose(manifest: Manifest, *, language: str = "fr", **tokens: tuple[int, ...]) -> None:
-    """Let a manifest have target vocabularies, one for each of these languages, the last of which may be misnamed."""
-    speak(manifest, ["fr", "pt-BR"], **{"fr": 62, "pt-BR": 63})
-    tokens = tokens or {"fr": (3, 4, 9), "pt-BR": (3, 5)}
-    manifest["targetVocabularies"] = [
-        {"language": name, "tokens": b64encode(sum(1 << token for token in chosen).to_bytes(8, "little")).decode()}
-        for name, chosen in tokens.items()
-    ]
-    manifest["targetVocabularies"][0]["language"] = language
-    for profile in manifest["profiles"]:
-        rows = {
-            "name": "scored_rows",
-            "role": "PORT_ROLE_SCORED_ROWS",
-            "dtype": "int64",
-            "axes": [f"{1 + len(tokens)}"],
-        }
-        profile["step"]["inputs"].append(rows)
-        for name, chosen in tokens.items():
-            scores = f"scores.{name.lower().replace('-', '_')}"
-            axes = ["batch", str(len(chosen))]
-            output = {"name": scores, "role": "PORT_ROLE_SCORES", "dtype": "float32", "axes": axes}
-            profile["step"]["outputs"].append(output)
-            profile["parity"]["ports"].append({"port": scores, "worstAbsolute": 0.0})
-
-
-def test_target_vocabularies_are_read_from_their_bits(bundle: Path) -> None:
-    assert load_bundle(bundle).target_vocabularies == ()
-    rewrite(bundle, choose)
-    found = load_bundle(bundle)
-    assert [(name, tokens.tolist(), scores) for name, tokens, scores in found.target_vocabularies] == [
-        ("fr", [3, 4, 9], "scores.fr"),
-        ("pt-BR", [3, 5], "scores.pt_br"),
-    ]
-    assert found.predictable == 60
 
 
 def grow(manifest: Manifest, *, encoded: bool = False, **changes: Any) -> None:
@@ -199,7 +125,6 @@ def test_whether_state_is_written_in_place_is_said_by_each_profile(bundle: Path)
     assert found == {"portable": False, "cpu": True}
 
 
-SCORED_ROWS = {"name": "scored_rows", "role": "PORT_ROLE_SCORED_ROWS", "dtype": "int64", "axes": ["1"]}
 WRONG_FIELDS: list[tuple[Change, str]] = [
     (lambda m: m.pop("formatVersion"), "format_version is 0, this server reads 1"),
     (lambda m: m.update(formatVersion=2), "format_version is 2, this server reads 1"),
@@ -224,26 +149,6 @@ WRONG_FIELDS: list[tuple[Change, str]] = [
     (lambda m: speak(m, ["fr"], fr=59), "gives fr the id 59, expected 60 to 63"),
     (lambda m: speak(m, ["fr"], fr=64), "gives fr the id 64, expected 60 to 63"),
     (lambda m: speak(m, ["fr", "de"], fr=63, de=63), "gives two languages one id"),
-    (lambda m: choose(m, language="de"), "target_vocabularies: 'de' is not among target_languages fr, pt-BR"),
-    (lambda m: choose(m, language="pt-BR"), "target_vocabularies: 'pt-BR' is there twice"),
-    (lambda m: choose(m, fr=(4, 5)), "'fr' lacks the end of sentence"),
-    (lambda m: choose(m, fr=(3,)), "'fr' lacks the end of sentence, or has nothing else"),
-    (lambda m: choose(m, fr=(1, 3, 4)), "'fr' has token 1, which is never generated"),
-    (lambda m: choose(m, fr=(3, 4, 60)), "'fr' has token 60, and only 60 can be predicted"),
-    (
-        lambda m: (choose(m), m["targetVocabularies"][0].update(tokens="AAAA")),
-        "'fr' has 3 bytes, expected a bit for each of 60 tokens",
-    ),
-    (lambda m: (choose(m), m["tokenizer"].pop("targetEndIds")), "no tokenizer.target_end_ids to choose one by"),
-    (lambda m: (choose(m), m["targetVocabularies"].pop()), "the scores that the manifest wants and those"),
-    (lambda m: (choose(m), m["targetVocabularies"].reverse()), "not in the order of target_vocabularies"),
-    (lambda m: (choose(m), step(m, "outputs", "scores.fr").update(axes=["batch", "4"])), "'scores.fr' is float32"),
-    (lambda m: (choose(m), step(m, "inputs", "scored_rows").update(axes=["2"])), "[2], expected [3]"),
-    (lambda m: (choose(m), step(m, "inputs", "scored_rows").update(dtype="int32")), "dtype int32, expected int64"),
-    (
-        lambda m: [profile["step"]["inputs"].append(SCORED_ROWS) for profile in m["profiles"]],
-        "have a port scored_rows, but there are no target_vocabularies",
-    ),
     (lambda m: m.pop("profiles"), "default_profile is 'cpu', but the profiles are none"),
     (lambda m: m.pop("defaultProfile"), "default_profile is ''"),
     (lambda m: m["profiles"][0].update(name="cpu"), "profile 'cpu' is there twice"),
