@@ -24,7 +24,7 @@ EXTRA = "serve,pictures,loadtest"
 
 _SENTENCES = (
     "We are eating bread.",
-    "The agreement was signed in August 1992 in Madrid.",
+    "The little girl gave her mother a beautiful flower.",
     "Where did you buy that red car?",
     "I don't know why he didn't come yesterday.",
     "It is raining. Don't forget to take an umbrella with you.",

@@ -33,7 +33,7 @@ _EPILOG = """\
 examples:
   regard translate "We are eating bread."
   regard translate "We are eating bread." --alignments
-  regard translate "The agreement was signed in August 1992." --attention agreement.png
+  regard translate "Where did you buy that red car?" --attention car.png
   regard translate --beam 5 < english.txt > spanish.txt
   regard translate --beam 5 --n-best 3 "I have no idea."
   regard translate --json < english.txt | jq -r .results[0].text
