@@ -70,7 +70,7 @@ def measure(
         tolerance=max(tolerances.values()),
         batches=grid.batches,
         source_lengths=_lengths(grid, ports),
-        steps=grid.steps,
+        steps=_steps(grid, ports),
         ports=[bundle_pb2.PortDifference(port=name, worst_absolute=value) for name, value in sorted(worst.items())],
         greedy_agreement=greedy_agreement(reference, candidate, ports, sources),
     )
@@ -100,16 +100,16 @@ def _pairs(
                 _without_padding(memory, real, ports),
                 _without_padding(candidate.encode(inputs), real, ports),
             )
-            first = first_state(ports.step, memory, batch, grid.steps + SPARE)
+            first = first_state(ports.step, memory, batch, _steps(grid, ports) + SPARE)
             state: Arrays = first
             age = np.zeros(batch, np.int64)
             feed: Arrays = {}
-            for number in range(1, grid.steps + 1):
+            # All tokens and the vocabularies of target languages take turns, each at least once.
+            for number in range(1, _steps(grid, ports) + 1):
                 again: NDArray[np.bool_] = np.equal((np.arange(batch) + number) % RESTART, 0)
                 age[again] = 0
                 token = rng.integers(BEGIN, ports.predictable, size=batch)
                 begun = _begin_again(state, first, again, age, ports)
-                # All tokens and the vocabularies of target languages take turns.
                 feed = step_inputs(ports.step, token, begun, memory, scores=(number - 1) % len(ports.scores))
                 state, got = reference.step(feed), candidate.step(feed)
                 age += 1
@@ -118,6 +118,10 @@ def _pairs(
                 if ports.layers:
                     _check_attention(got["attention"], real, place)
             _check_empty_row(candidate, ports, feed, age, where)
+
+
+def _steps(grid: Grid, ports: ModelPorts) -> int:
+    return max(grid.steps, len(ports.scores))
 
 
 def _lengths(grid: Grid, ports: ModelPorts) -> tuple[int, ...]:

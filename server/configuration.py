@@ -93,7 +93,11 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _path(
             "models", "DIR", "directory of NAME/VERSION/ bundles; may be given several times (default: embedded models)"
         ),
-        _text("default_model", "NAME", "answers requests for its task that name no model (default: the only or first)"),
+        _text(
+            "default_model",
+            "NAME",
+            "answers requests for its task that name no model (default: en-xx where it is embedded, else the first)",
+        ),
         _text("profile", "NAME", "graphs to run: portable, cpu, cuda (default: what each bundle says)"),
         _text("device", "|".join(DEVICES), "where to run; cuda that is not there is an error, never a silent fallback"),
     ),

@@ -32,7 +32,7 @@ class _Beam(NamedTuple):
     """A beam before its step.
 
     Attributes:
-        slots, rows: of its hypotheses; a dead one may have no row, -1.
+        slots, rows: of its hypotheses, living ones first; a dead one may have no row, -1.
         totals: summed log-probabilities; -inf for a dead one.
         length: tokens so far.
     """

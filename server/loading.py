@@ -71,9 +71,19 @@ def run_graphs(settings: ServerSettings) -> OpenBundle:
     return lambda bundle: open_model(bundle, device=settings.device, intra_op_threads=1)
 
 
-def _default(settings: ServerSettings) -> str | None:
-    embedded = settings.models[0] == EMBEDDED_MODELS and (EMBEDDED_MODELS / EMBEDDED_DEFAULT).is_dir()
-    return settings.default_model or (EMBEDDED_DEFAULT if embedded else None)
+def find_models(settings: ServerSettings) -> Registry:
+    """Read the bundles that the settings name.
+
+    Raises:
+        StartupError: there is none, or one cannot be served.
+    """
+    embedded = any(root.resolve() == EMBEDDED_MODELS for root in settings.models)
+    return Registry.discover(
+        settings.models,
+        default=settings.default_model or None,
+        profile=settings.profile or None,
+        preferred=EMBEDDED_DEFAULT if embedded else None,
+    )
 
 
 async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBundle) -> Loaded:
@@ -82,9 +92,7 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
     Raises:
         StartupError: a bundle cannot be served, or the device is not there.
     """
-    registry = await asyncio.to_thread(
-        Registry.discover, settings.models, default=_default(settings), profile=settings.profile or None
-    )
+    registry = await asyncio.to_thread(find_models, settings)
     for warning in registry.warnings:
         logs.write(_log, logging.WARNING, "left aside", {"reason": warning})
     models = await asyncio.to_thread(lambda: {bundle.key: open_bundle(bundle) for bundle in registry.bundles})

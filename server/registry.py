@@ -28,19 +28,28 @@ class Registry:
 
     Args:
         bundles: at least one, no two with the same key.
-        default: name of the model for requests that name none and are for its task. Of other tasks it is the first one
-            among the bundles.
+        default: name of the model for requests that name none and are for its task; None for no preference.
+        preferred: the same, if it is among the bundles and the default is not for its task. Of other tasks it is the
+            first one among the bundles.
         warnings: what was left aside.
     """
 
-    def __init__(self, bundles: Sequence[LoadedBundle], *, default: str, warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        bundles: Sequence[LoadedBundle],
+        *,
+        default: str | None,
+        preferred: str | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
         self._bundles = tuple(sorted(bundles, key=lambda bundle: (bundle.key.name, -int(bundle.key.version))))
         self._by_key = {bundle.key: bundle for bundle in self._bundles}
         # The newest version comes first, so it must be written last.
         self._newest = {bundle.key.name: bundle for bundle in reversed(self._bundles)}
-        first: dict[Task, LoadedBundle] = {self._newest[default].task: self._newest[default]}
-        for bundle in bundles:
-            first.setdefault(bundle.task, bundle)
+        first: dict[Task, LoadedBundle] = {}
+        for bundle in (self._newest.get(default or ""), self._newest.get(preferred or ""), *bundles):
+            if bundle is not None:
+                first.setdefault(bundle.task, bundle)
         self._defaults = {
             task: next(other for other in self._bundles if other.key.name == bundle.key.name and other.task is task)
             for task, bundle in first.items()
@@ -48,7 +57,9 @@ class Registry:
         self._warnings = tuple(warnings)
 
     @classmethod
-    def discover(cls, roots: Sequence[Path], *, default: str | None, profile: str | None) -> Self:
+    def discover(
+        cls, roots: Sequence[Path], *, default: str | None, profile: str | None, preferred: str | None = None
+    ) -> Self:
         """Load every NAME/VERSION of every root.
 
         Args:
@@ -56,6 +67,7 @@ class Registry:
             default: name of the model for requests that name none and are for its task. For all else it is the only
                 one for a task or, of several, the first by name in the first root that has any.
             profile: which graphs to run; None takes the default of each bundle.
+            preferred: name of a model that is the default for its task if it is there and `default` is not for that.
 
         Raises:
             BundleError: a bundle is broken, twice there, not where its name says or outside of its root; there is none;
@@ -81,7 +93,7 @@ class Registry:
         names = [key.name for key in found]
         if default is not None and default not in names:
             raise SettingsError(f"the default model {default!r} is none of {', '.join(sorted(set(names)))}")
-        return cls(list(found.values()), default=names[0] if default is None else default, warnings=warnings)
+        return cls(list(found.values()), default=default, preferred=preferred, warnings=warnings)
 
     @property
     def bundles(self) -> tuple[LoadedBundle, ...]:

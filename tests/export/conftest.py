@@ -1,16 +1,19 @@
-"""A toy model that has learnt to write words backwards, its bundle, and small graphs made by hand."""
+"""A toy model that has learnt to write words backwards, its bundle, a small Transformer and graphs made by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from export.build import BuildSettings, build
 from export.bundle import write_bundle
+from export.transformer_profiles import Traced, trace_transformer
 from tests.export.toy import ToyBundle, ToyRun, train_toy
+from training.transformer import Transformer, TransformerConfig
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +46,22 @@ def product() -> Callable[[np.ndarray, np.ndarray], ModelProto]:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def model() -> Transformer:
+    """Return a small Transformer of random weights; tests must not change it."""
+    torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
+    config = TransformerConfig(
+        vocabulary=100, output=80, dim=64, heads=2, feed_forward=96, encoder_layers=1, decoder_layers=2, longest=300
+    )
+    return Transformer(config).eval()
+
+
+@pytest.fixture(scope="session")
+def traced(model: Transformer) -> Mapping[str, Traced]:
+    """Return its graphs in float32 by how they attend; to trace them takes long."""
+    return {
+        "plain": trace_transformer(model, "plain"),
+        "shared-buffer": trace_transformer(model, "shared-buffer"),
+    }

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from onnx import helper
 
@@ -18,27 +17,13 @@ from export.rewrite import copy
 from export.runtime import Arrays, OnnxMachine
 from export.sentences import target_vocabularies
 from export.transformer import Body, TransformerMachine
-from export.transformer_profiles import Traced, quantize_transformer, trace_transformer
+from export.transformer_profiles import Traced, quantize_transformer
 from export.vocabularies import collect_tokens, pack_tokens, score_vocabularies, unpack_tokens
-from training.transformer import Transformer, TransformerConfig
+from training.transformer import Transformer
 from training.translation_data import Pair
 from training.vocabulary import END, UNKNOWN, Vocabulary
 
 VOCABULARIES = {"es": np.array([3, 5, 8, 40, 79]), "pt-BR": np.arange(3, 60)}
-
-
-@pytest.fixture(scope="module")
-def model() -> Transformer:
-    torch.manual_seed(2)  # pyright: ignore[reportUnknownMemberType]  half typed
-    config = TransformerConfig(
-        vocabulary=100, output=80, dim=64, heads=2, feed_forward=64, encoder_layers=1, decoder_layers=1, longest=60
-    )
-    return Transformer(config).eval()
-
-
-@pytest.fixture(scope="module")
-def traced(model: Transformer) -> Mapping[Body, Traced]:
-    return {"plain": trace_transformer(model, "plain"), "shared-buffer": trace_transformer(model, "shared-buffer")}
 
 
 def scored(graphs: Traced) -> tuple[OnnxMachine, ModelPorts]:
@@ -56,7 +41,7 @@ def first_step(machine: OnnxMachine, ports: ModelPorts, choice: int) -> Arrays:
 
 @pytest.mark.parametrize("body", ["plain", "shared-buffer"])
 def test_scores_of_a_language_are_those_of_a_model_with_its_tokens_alone(
-    body: Body, model: Transformer, traced: Mapping[Body, Traced]
+    body: Body, model: Transformer, traced: Mapping[str, Traced]
 ) -> None:
     machine, ports = scored(traced[body])
     record = measure(
@@ -70,7 +55,7 @@ def test_scores_of_a_language_are_those_of_a_model_with_its_tokens_alone(
     assert {"scores", "scores.es", "scores.pt_br"} <= {port.port for port in record.ports}
 
 
-def test_in_int8_a_language_decides_as_all_tokens_do_among_its_own(traced: Mapping[Body, Traced]) -> None:
+def test_in_int8_a_language_decides_as_all_tokens_do_among_its_own(traced: Mapping[str, Traced]) -> None:
     sources = random_sources(8, 6, 100, np.random.default_rng(4))
     machine, ports = scored(quantize_transformer(traced["shared-buffer"], sources, lambda line: None))
     everything, some = first_step(machine, ports, 0), first_step(machine, ports, 1)
@@ -79,13 +64,13 @@ def test_in_int8_a_language_decides_as_all_tokens_do_among_its_own(traced: Mappi
     np.testing.assert_allclose(some["scores.es"], among, atol=1e-5)
 
 
-def test_scores_that_are_not_wanted_have_no_rows(traced: Mapping[Body, Traced]) -> None:
+def test_scores_that_are_not_wanted_have_no_rows(traced: Mapping[str, Traced]) -> None:
     machine, ports = scored(traced["plain"])
     sizes = {name: [len(first_step(machine, ports, choice)[name]) for choice in range(3)] for name in ports.scores}
     assert sizes == {"scores": [3, 0, 0], "scores.es": [0, 3, 0], "scores.pt_br": [0, 0, 3]}
 
 
-def test_a_step_without_a_product_to_choose_columns_of_is_refused(traced: Mapping[Body, Traced]) -> None:
+def test_a_step_without_a_product_to_choose_columns_of_is_refused(traced: Mapping[str, Traced]) -> None:
     graphs = traced["plain"]
     step = copy(graphs.step)
     (softmax,) = [node for node in step.graph.node if node.output[0] == "scores"]

@@ -27,25 +27,6 @@ GRID = Grid(batches=(1, 3), source_lengths=(1, 9), steps=5)
 
 
 @pytest.fixture(scope="module")
-def model() -> Transformer:
-    """A model of random weights."""
-    torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
-    config = TransformerConfig(
-        vocabulary=100, output=80, dim=64, heads=2, feed_forward=96, encoder_layers=1, decoder_layers=2, longest=300
-    )
-    return Transformer(config).eval()
-
-
-@pytest.fixture(scope="module")
-def traced(model: Transformer) -> Mapping[str, Traced]:
-    """Its graphs in float32."""
-    return {
-        "plain": trace_transformer(model, "plain"),
-        "shared-buffer": trace_transformer(model, "shared-buffer"),
-    }
-
-
-@pytest.fixture(scope="module")
 def ports(traced: Mapping[str, Traced]) -> ModelPorts:
     """The ports of its graphs, the same for all."""
     assert traced["plain"].ports == traced["shared-buffer"].ports

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from server.bundle import load_bundle
+from server.loading import find_models
 from server.request import DecodeRequest, Hypothesis
 from server.session import open_model
-from server.settings import EMBEDDED_MODELS
+from server.settings import EMBEDDED_DEFAULT, EMBEDDED_MODELS, ServerSettings
 from server.tasks import Task
 from server.text import TextPipeline
 from tests.server.engine_fakes import request
@@ -55,3 +56,11 @@ def _same(one: Hypothesis, other: Hypothesis) -> None:
     assert one.tokens.tolist() == other.tokens.tolist()
     assert one.score == pytest.approx(other.score, abs=1e-4)
     np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-4)
+
+
+def test_the_better_translator_is_the_default_however_the_folder_is_written_and_whatever_captions() -> None:
+    detour = EMBEDDED_MODELS / ".." / EMBEDDED_MODELS.name
+    for settings in (ServerSettings(models=(detour,)), ServerSettings(default_model="captions")):
+        registry = find_models(settings)
+        assert registry.resolve("", "", Task.TRANSLATION).key.name == EMBEDDED_DEFAULT
+        assert registry.resolve("", "", Task.CAPTIONING).key.name == "captions"

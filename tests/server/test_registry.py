@@ -147,6 +147,19 @@ def test_the_default_can_be_named(tmp_path: Path) -> None:
     assert discover(tmp_path, default="beta").default.key.name == "beta"
 
 
+@pytest.mark.parametrize(
+    ("default", "preferred", "chosen"),
+    [(None, "gamma", "gamma"), ("beta", "gamma", "beta"), (None, "delta", "alpha"), (None, None, "alpha")],
+)
+def test_a_preferred_model_is_the_default_unless_another_is_named_or_it_is_not_there(
+    tmp_path: Path, default: str | None, preferred: str | None, chosen: str
+) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        add(tmp_path, name, "1")
+    found = Registry.discover([tmp_path], default=default, profile=None, preferred=preferred)
+    assert found.default.key.name == found.resolve("", "").key.name == chosen
+
+
 def test_a_default_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     add(tmp_path, "alpha", "1")
     with pytest.raises(SettingsError, match="'beta' is none of alpha"):
