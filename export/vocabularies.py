@@ -74,16 +74,16 @@ def score_vocabularies(step: ModelProto, ports: ModelPorts) -> ModelProto:
     product = None if softmax is None else makers.get(softmax.input[0])
     if softmax is None or softmax.op_type != "LogSoftmax" or product is None:
         raise GraphError("The scores of the step are not the LogSoftmax of a product.")
-    ids = {name: ports.target_vocabularies.get(language) for name, language in _languages(ports).items()}
     (rows,) = [port for port in ports.step.inputs if port.role is Role.SCORED_ROWS]
     scored.graph.input.append(helper.make_tensor_value_info(rows.name, TensorProto.INT64, rows.axes))
     zero = add_constant(scored, f"{rows.name}.zero", np.array([0]))
-    for place, name in enumerate(ports.scores):
+    for place, (name, columns) in enumerate(
+        zip(ports.scores, (None, *ports.target_vocabularies.values()), strict=True)
+    ):
         start, end = (add_constant(scored, f"{name}.place{n}", np.array([place + n])) for n in (0, 1))
         some = helper.make_node("Slice", [rows.name, start, end], [f"{name}.rows"])
         states = helper.make_node("Slice", [product.input[0], zero, f"{name}.rows", zero], [f"{name}.states"])
         scored.graph.node.extend((some, states))
-        columns = ids[name]
         inputs = [f"{name}.states", *product.input[1:]]
         if columns is not None:
             chosen = add_constant(scored, f"{name}.tokens", columns.astype(np.int32))
@@ -103,11 +103,6 @@ def score_vocabularies(step: ModelProto, ports: ModelPorts) -> ModelProto:
     scored.graph.node.remove(softmax)
     tidy(scored)
     return scored
-
-
-def _languages(ports: ModelPorts) -> dict[str, str]:
-    """Return the language of each of the scores by name; all tokens have none."""
-    return dict(zip(ports.scores, ("", *ports.target_vocabularies), strict=True))
 
 
 def _by_token(product: NodeProto) -> dict[int, int]:

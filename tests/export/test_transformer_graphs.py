@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from export.greedy import END, first_state, greedy_steps, pad_sources, random_sources, step_inputs
 from export.parity import Grid, measure
@@ -17,7 +17,6 @@ from export.ports import ModelPorts
 from export.runtime import OnnxMachine
 from export.storage import store_as_float16
 from export.tables import store_tables
-from export.trace import trace
 from export.transformer import TransformerMachine, open_transformer
 from export.transformer_profiles import Traced, quantize_transformer, rounded_for_storage, trace_transformer
 from training.transformer import Transformer, TransformerConfig
@@ -88,11 +87,10 @@ def test_queries_that_are_scaled_by_a_power_of_two_are_stored_in_float16_too() -
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1e-3)  # so small that an eighth of it loses digits
-    opened = open_transformer(rounded_for_storage(model), "plain")
-    stored = store_as_float16(store_tables(trace(opened.encode, opened.encode_samples, opened.ports.encode)))
-    large = [tensor for tensor in stored.graph.initializer if np.prod(tensor.dims) >= 64 * 64]
-    assert len(large) >= 4
-    assert {tensor.data_type for tensor in large} == {TensorProto.FLOAT16}
+    for rounded, fits in ((model, False), (rounded_for_storage(model), True)):
+        graph = open_transformer(rounded, "plain").encode
+        (packed,) = [weight for name, weight in graph.named_parameters() if name == "packed.0.weight"]
+        assert torch.equal(packed.half().float(), packed) is fits
 
 
 def test_profiles_choose_the_same_tokens_in_float32(traced: Mapping[str, Traced], ports: ModelPorts) -> None:

@@ -1,32 +1,16 @@
 """Pictures with captions are read in both forms, and what is missing or wrong about them is named."""
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from loadtest.picture_sets import read_captions, read_flickr8k
-
-NAMES = ("one.jpg", "two.jpg", "three.jpg")
+from tests.flickr8k_folder import write_flickr8k
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder with three pictures, one in each split, in two tars."""
-    folder = tmp_path / "flickr8k"
-    (folder / "images").mkdir(parents=True)
-    lines = [f"{name}#{number}\tA dog 's {name} number {number} ." for name in NAMES for number in range(5)]
-    (folder / "captions.txt").write_text("\n".join(lines) + "\n")
-    for split, name in zip(("train", "dev", "test"), NAMES, strict=True):
-        (folder / f"{split}.txt").write_text(name + "\n")
-    for number, names in enumerate((NAMES[:2], NAMES[2:])):
-        with tarfile.open(folder / "images" / f"part-{number}.tar", "w") as tar:
-            for name in names:
-                member = tarfile.TarInfo(f"images/{name}")
-                member.size = len(name)
-                tar.addfile(member, io.BytesIO(name.encode()))
-    return tmp_path
+    return write_flickr8k(tmp_path)
 
 
 @pytest.mark.parametrize(("split", "name"), [("train", "one.jpg"), ("valid", "two.jpg"), ("test", "three.jpg")])

@@ -3,8 +3,6 @@
 # torch types tolist only in part.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
-import io
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,31 +11,16 @@ import torch
 from torch import Tensor
 
 from scoring.words import words
+from tests.flickr8k_folder import NAMES, write_flickr8k
 from training.caption_data import CaptionBatchConfig, CaptionData, plain, read_flickr8k
 from training.toy_pictures import as_png as encode
 from training.toy_pictures import draw_square, make_squares
 from training.vocabulary import BEGIN, END, PAD, Vocabulary
 
-NAMES = ("one.jpg", "two.jpg", "three.jpg")
-
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder with three pictures, one in each split, in two tars."""
-    folder = tmp_path / "flickr8k"
-    (folder / "images").mkdir(parents=True)
-    lines = [f"{name}#{number}\tA dog 's {name} number {number} ." for name in NAMES for number in range(5)]
-    (folder / "captions.txt").write_text("\n".join(lines) + "\n")
-    for split, name in zip(("train", "dev", "test"), NAMES, strict=True):
-        (folder / f"{split}.txt").write_text(name + "\n")
-    for number, names in enumerate((NAMES[:2], NAMES[2:])):
-        with tarfile.open(folder / "images" / f"part-{number}.tar", "w") as tar:
-            for name in names:
-                content = name.encode()
-                member = tarfile.TarInfo(f"images/{name}")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-    return tmp_path
+    return write_flickr8k(tmp_path)
 
 
 def test_pictures_come_with_their_captions_by_split(data: Path) -> None:
