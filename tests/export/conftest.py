@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from export.build import BuildSettings, build
 from export.bundle import write_bundle
-from export.transformer_profiles import Traced, trace_transformer
+from export.transformer_profiles import Traced
 from tests.export.toy import ToyBundle, ToyRun, train_toy
-from training.transformer import Transformer, TransformerConfig
+from tests.small_transformer import small_graphs, small_transformer
+from training.transformer import Transformer
 
 
 @pytest.fixture(scope="session")
@@ -51,17 +51,10 @@ def product() -> Callable[[np.ndarray, np.ndarray], ModelProto]:
 @pytest.fixture(scope="session")
 def model() -> Transformer:
     """Return a small Transformer of random weights; tests must not change it."""
-    torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
-    config = TransformerConfig(
-        vocabulary=100, output=80, dim=64, heads=2, feed_forward=96, encoder_layers=1, decoder_layers=2, longest=300
-    )
-    return Transformer(config).eval()
+    return small_transformer()
 
 
 @pytest.fixture(scope="session")
-def traced(model: Transformer) -> Mapping[str, Traced]:
-    """Return its graphs in float32 by how they attend; to trace them takes long."""
-    return {
-        "plain": trace_transformer(model, "plain"),
-        "shared-buffer": trace_transformer(model, "shared-buffer"),
-    }
+def traced() -> Mapping[str, Traced]:
+    """Return its graphs in float32 by how they attend."""
+    return {"plain": small_graphs("plain"), "shared-buffer": small_graphs("shared-buffer")}

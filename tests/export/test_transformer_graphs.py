@@ -18,7 +18,7 @@ from export.runtime import OnnxMachine
 from export.storage import store_as_float16
 from export.tables import store_tables
 from export.transformer import TransformerMachine, open_transformer
-from export.transformer_profiles import Traced, quantize_transformer, rounded_for_storage, trace_transformer
+from export.transformer_profiles import Traced, quantize_transformer, rounded_for_storage
 from training.transformer import Transformer, TransformerConfig
 
 BODIES = ("plain", "shared-buffer")
@@ -61,9 +61,9 @@ def test_graphs_equal_the_model_with_rows_of_any_age_and_garbage_in_their_buffer
     assert {port.port for port in record.ports} >= {"attention", "memory.keys_1", "next.state.values_1", "scores"}
 
 
-def test_stored_weights_are_those_of_the_rounded_model(model: Transformer) -> None:
+def test_stored_weights_are_those_of_the_rounded_model(model: Transformer, traced: Mapping[str, Traced]) -> None:
     rounded = rounded_for_storage(model)
-    graphs = trace_transformer(rounded, "plain")
+    graphs = traced["plain"]
     encode, step = (store_as_float16(store_tables(graph)) for graph in (graphs.encode, graphs.step))
     stored = Traced(encode, step, graphs.ports)
     sources = random_sources(3, 5, 100, np.random.default_rng(1))

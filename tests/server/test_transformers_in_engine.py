@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from export.ports import GraphPorts
-from export.transformer_profiles import trace_transformer
 from server.bundle import LoadedBundle, load_bundle
 from server.pool import Pool
 from server.ports import GraphSpec, PortSpec
@@ -20,22 +19,11 @@ from server.scheduler import Job, PoolKey
 from server.session import open_model
 from server.slots import rows_needed
 from tests.server.engine_fakes import END, request
+from tests.small_transformer import SIZES, small_graphs, small_transformer
 from training.search import SearchConfig, search
-from training.transformer import Transformer, TransformerConfig
 
 NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
-VOCABULARY, OUTPUT, WIDTH = 40, 30, 16
-SIZES = TransformerConfig(
-    vocabulary=VOCABULARY,
-    output=OUTPUT,
-    dim=32,
-    heads=2,
-    feed_forward=48,
-    encoder_layers=1,
-    decoder_layers=2,
-    longest=64,
-    dropout=0.0,
-)
+WIDTH = 16
 
 
 def spec(path: Path, ports: GraphPorts) -> GraphSpec:
@@ -45,8 +33,8 @@ def spec(path: Path, ports: GraphPorts) -> GraphSpec:
     return GraphSpec(path=path, inputs=tuple(map(convert, ports.inputs)), outputs=tuple(map(convert, ports.outputs)))
 
 
-def bundle(model: Transformer, folder: Path, *, in_place: bool) -> LoadedBundle:
-    traced = trace_transformer(model, "shared-buffer" if in_place else "plain")
+def bundle(folder: Path, *, in_place: bool) -> LoadedBundle:
+    traced = small_graphs("shared-buffer" if in_place else "plain")
     for name, graph in (("encode.onnx", traced.encode), ("step.onnx", traced.step)):
         (folder / name).write_bytes(graph.SerializeToString())
     return dataclasses.replace(
@@ -54,7 +42,7 @@ def bundle(model: Transformer, folder: Path, *, in_place: bool) -> LoadedBundle:
         encode=spec(folder / "encode.onnx", traced.ports.encode),
         step=spec(folder / "step.onnx", traced.ports.step),
         state_in_place=in_place,
-        vocabulary_size=VOCABULARY,
+        vocabulary_size=SIZES.vocabulary,
         max_source_tokens=WIDTH,
         max_target_tokens=40,
         layers=SIZES.decoder_layers,
@@ -65,16 +53,12 @@ def bundle(model: Transformer, folder: Path, *, in_place: bool) -> LoadedBundle:
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_transformer_says_in_the_engine_what_it_says_in_training(tmp_path: Path, in_place: bool) -> None:
-    torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  torch does not say
-    model = Transformer(SIZES).eval()
-    with torch.no_grad():
-        for parameter in model.decoder_norm.parameters():
-            parameter.mul_(3.0)  # as sure of itself as a trained one
-    opened = open_model(bundle(model, tmp_path, in_place=in_place), device="cpu", intra_op_threads=1)
+    model = small_transformer()
+    opened = open_model(bundle(tmp_path, in_place=in_place), device="cpu", intra_op_threads=1)
 
     random = np.random.default_rng(1)
     asked = [
-        request([*random.integers(4, VOCABULARY, size=length).tolist(), END], beam_size=beams, max_length=256)
+        request([*random.integers(4, SIZES.vocabulary, size=length).tolist(), END], beam_size=beams, max_length=256)
         for length, beams in ((1, 1), (3, 4), (7, 1), (15, 5), (15, 1), (2, 3))
     ]
     pool = Pool(opened, capacity=64, width=WIDTH)
