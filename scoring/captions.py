@@ -4,14 +4,13 @@ It does not know how captions were made. Both sides are compared in small letter
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, cast
 
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
+from scoring.cider import cider
 from scoring.words import words
 
 ORDERS = (1, 2, 3, 4)
@@ -20,9 +19,6 @@ PAPER = "Xu et al. 2015, hard attention"
 PUBLISHED: Mapping[str, float] = MappingProxyType({"bleu1": 67.0, "bleu2": 45.7, "bleu3": 31.4, "bleu4": 21.3})
 
 _TEXT = "lowercase, without punctuation"
-_SPREAD = 6.0  # of the lengths that CIDEr-D forgives
-
-_Vector: TypeAlias = Mapping[tuple[str, ...], float]
 
 
 class Score(NamedTuple):
@@ -72,54 +68,3 @@ def _bleu(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Seque
     # The package takes None for a missing reference, though its types do not say so.
     found = metric.corpus_score([" ".join(caption) for caption in captions], cast(list[list[str]], streams))
     return found, str(metric.get_signature())
-
-
-@dataclass(frozen=True, slots=True)
-class _Weighted:
-    """A sentence as CIDEr sees it."""
-
-    vectors: tuple[_Vector, ...]  # of each order, term frequencies times inverse document frequencies
-    norms: tuple[float, ...]
-    length: int  # in bigrams, as the published scorer counts
-
-
-def cider(captions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float:
-    """Return the mean CIDEr-D of captions against their references, all cut into words: Vedantam et al. 2015.
-
-    Section 3 and the changes of section 5 against gaming (clipped counts, a Gaussian of the lengths' difference), times
-    10, as the scorer of coco-caption has it. How rare an n-gram is, is counted in these very references.
-    """
-    seen = Counter(gram for each in references for gram in {gram for one in each for gram in _grams(one)})
-    pictures = math.log(len(references))
-
-    def weigh(sentence: Sequence[str]) -> _Weighted:
-        vectors: tuple[dict[tuple[str, ...], float], ...] = tuple({} for _ in ORDERS)
-        for gram, count in _grams(sentence).items():
-            vectors[len(gram) - 1][gram] = count * (pictures - math.log(max(seen[gram], 1)))
-        norms = tuple(math.sqrt(sum(value * value for value in vector.values())) for vector in vectors)
-        return _Weighted(vectors, norms, max(len(sentence) - 1, 0))
-
-    total = 0.0
-    for caption, each in zip(captions, references, strict=True):
-        weighted = weigh(caption)
-        total += sum(_similarity(weighted, weigh(reference)) for reference in each) / len(each)
-    return 10.0 * total / len(captions)
-
-
-def _similarity(caption: _Weighted, reference: _Weighted) -> float:
-    """Return the mean over orders of the clipped cosine of two sentences, less where their lengths differ."""
-    total = 0.0
-    for vector, norm, other, other_norm in zip(
-        caption.vectors, caption.norms, reference.vectors, reference.norms, strict=True
-    ):
-        if norm and other_norm:
-            shared = sum(min(value, other.get(gram, 0.0)) * other.get(gram, 0.0) for gram, value in vector.items())
-            total += shared / (norm * other_norm)
-    difference = caption.length - reference.length
-    return total / len(ORDERS) * math.exp(-(difference**2) / (2 * _SPREAD**2))
-
-
-def _grams(sentence: Sequence[str]) -> Counter[tuple[str, ...]]:
-    return Counter(
-        tuple(sentence[start : start + order]) for order in ORDERS for start in range(len(sentence) - order + 1)
-    )

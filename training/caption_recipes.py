@@ -44,6 +44,30 @@ def flickr8k_fine_tuned() -> CaptionRecipe:
     )
 
 
+def flickr8k_self_critical() -> CaptionRecipe:
+    """Captions of Flickr8k, recurrent with additive attention, rewarded for what it says itself.
+
+    It goes on from a run of flickr8k_fine_tuned, whose backbone it leaves as it is.
+    """
+    from training.fit import FitConfig
+
+    return replace(
+        flickr8k_attention(),
+        name="flickr8k_self_critical",
+        starts_from="flickr8k_fine_tuned",
+        self_critical=True,
+        coverage=0.0,
+        fit=FitConfig(
+            epochs=4,
+            learning_rate=2e-4,
+            average_decay=0.998,
+            monitor="valid_cider",
+            higher_is_better=True,
+            seed=3,  # other batches than the runs before
+        ),
+    )
+
+
 def flickr8k_self_attention() -> CaptionRecipe:
     """Captions of Flickr8k, recurrent, over a map whose cells have looked at each other first."""
     return _flickr8k("flickr8k_self_attention", self_attention=True)

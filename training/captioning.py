@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from scoring.captions import PAPER, score_captions
 from training import checkpoint
 from training.caption_data import CaptionCorpus, CaptionData, Described, Look, describe, plain
+from training.caption_reward import CaptionReward
 from training.captioner import Captioner
 from training.coverage import uncovered
 from training.evaluate import Figure
@@ -26,6 +27,7 @@ from training.keeping import keep_epoch
 from training.model import SequenceModel
 from training.recipe import CaptionRecipe
 from training.search import SearchConfig, search
+from training.self_critical import SelfCritical
 from training.start import find_start, take_weights
 from training.translation_data import SPLITS, Batch
 from training.vision import Pixels, load_published, read_picture
@@ -69,7 +71,11 @@ def train(
         "languages": {"source": recipe.source_language, "targets": recipe.target_languages},
         "batches": asdict(recipe.batches),
         "fit": asdict(recipe.fit),
-        "captions": {"coverage": recipe.coverage, "fine_tuned": recipe.fine_tuned},
+        "captions": {
+            "coverage": recipe.coverage,
+            "fine_tuned": recipe.fine_tuned,
+            "self_critical": recipe.self_critical,
+        },
         "versions": {"torch": torch.__version__},
         **({"start": start.origin} if start is not None and start.origin is not None else {}),
     }
@@ -92,6 +98,7 @@ def train(
     def penalty(attention: Tensor, batch: Batch) -> Tensor:
         return recipe.coverage * uncovered(attention, batch.target_out != PAD)
 
+    reward = CaptionReward([each.captions for each in corpus.train], vocabulary) if recipe.self_critical else None
     fit(
         trained,
         batches,
@@ -101,6 +108,7 @@ def train(
         measure=measure,
         keep=keep,
         penalty=penalty if recipe.coverage else None,
+        critic=None if reward is None else SelfCritical(reward, longest=recipe.batches.longest),
     )
 
 

@@ -22,6 +22,7 @@ from training.guidance import Guide
 from training.loss import smoothed_cross_entropy
 from training.model import SequenceModel
 from training.progress import Pace, draw_curves
+from training.self_critical import SelfCritical, weighted_log_loss
 from training.translation_data import Batch
 from training.vocabulary import PAD
 
@@ -90,19 +91,28 @@ class Fitting(pl.LightningModule):
     """Holds the model and says what one update is."""
 
     def __init__(
-        self, model: nn.Module, config: FitConfig, guide: Guide | None = None, penalty: Penalty | None = None
+        self,
+        model: nn.Module,
+        config: FitConfig,
+        guide: Guide | None = None,
+        penalty: Penalty | None = None,
+        critic: SelfCritical | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.config = config
         self.guide = guide
         self.penalty = penalty
+        self.critic = critic
         self.measured = ("valid_loss",) if guide is None else ("valid_loss", "valid_agreement")
         self.updates = 0
         self.tokens_seen = 0
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss, attention = self._loss(batch)
+        if self.critic is None:
+            loss, attention = self._loss(batch)
+        else:
+            loss, attention, batch = self._critical(batch, self.critic)
         if self.guide is not None:
             guided = self.guide.loss(attention, self.guide.links(batch))
             self.log("guided_loss", guided, on_step=True, on_epoch=False)
@@ -158,6 +168,17 @@ class Fitting(pl.LightningModule):
             smoothing=self.config.label_smoothing,
         )
         return loss, attention
+
+    def _critical(self, batch: Batch, critic: SelfCritical) -> tuple[Tensor, Tensor, Batch]:
+        """Return the loss of what the model says itself, the attention that it pays, and that for a batch."""
+        model = cast(SequenceModel[Any, Any], self.model)
+        # Samples are what would be said when served, without dropout.
+        self.model.eval()
+        said = critic.say(model, batch)
+        self.model.train()
+        self.log("reward", said.reward, prog_bar=True, on_step=True, on_epoch=False)
+        features, attention = self.model(batch.source, batch.source_length, said.batch.target_in)
+        return weighted_log_loss(model, features, said), attention, said.batch
 
 
 class _Loaders(pl.LightningDataModule):
@@ -231,10 +252,12 @@ def fit(
     keep: Keep,
     guide: Guide | None = None,
     penalty: Penalty | None = None,
+    critic: SelfCritical | None = None,
 ) -> None:
     """Train a SequenceModel in place, going on from what `folder` holds of an earlier, interrupted run.
 
-    A guide adds its loss for the head that it teaches. After every epoch `measure` and then `keep` are given the model
+    A guide adds its loss for the head that it teaches. With a critic the model learns from its own samples, and from
+    the batches' targets only what those are worth. After every epoch `measure` and then `keep` are given the model
     with averaged weights, which it also has at the end. An interruption costs at most the epoch that was going on.
     """
     pl.seed_everything(config.seed, verbose=False)
@@ -277,7 +300,7 @@ def fit(
         # Lightning's own use of torch.
         warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated.*")
         trainer.fit(
-            Fitting(model, config, guide, penalty),
+            Fitting(model, config, guide, penalty, critic),
             datamodule=_Loaders(data),
             ckpt_path=str(resume) if resume.is_file() else None,
             weights_only=True,

@@ -64,6 +64,7 @@ class CaptionRecipe:
     batches: CaptionBatchConfig
     fit: FitConfig
     coverage: float = 0.0  # weight of what asks to look at every cell about once
+    self_critical: bool = False  # whether it learns from the rewards of what it says itself
     fine_tuned: int = 0  # last blocks of the backbone that are trained too; 0: none, so that maps are made once
     measured_pictures: int = 500  # validation pictures described after each epoch
     shown: tuple[str, ...] = ("bleu1", "bleu4", "cider")  # figures of those

@@ -9,6 +9,7 @@ from training.caption_recipes import (
     flickr8k_attention,
     flickr8k_fine_tuned,
     flickr8k_self_attention,
+    flickr8k_self_critical,
     flickr8k_transformer,
     toy_squares,
     toy_squares_lstm,
@@ -30,6 +31,7 @@ from training.translation_recipes import (
     multi30k_attention,
     multi30k_fixed,
     multi30k_plain,
+    multi30k_rnn,
     multi30k_transformer,
 )
 
@@ -42,6 +44,7 @@ TRANSLATION_RECIPES: Mapping[str, Callable[[], Recipe]] = {
         multi30k_plain,
         multi30k_fixed,
         multi30k_attention,
+        multi30k_rnn,
         multi30k_transformer,
         toy_reverse,
         toy_copy,
@@ -56,6 +59,7 @@ CAPTION_RECIPES: Mapping[str, Callable[[], CaptionRecipe]] = {
     for recipe in (
         flickr8k_attention,
         flickr8k_fine_tuned,
+        flickr8k_self_critical,
         flickr8k_self_attention,
         flickr8k_transformer,
         toy_squares,

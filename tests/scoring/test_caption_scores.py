@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from scoring.captions import cider, score_captions
+from scoring.captions import score_captions
+from scoring.cider import cider
 
 REFERENCES = [
     ["A black dog runs .", "the dog is running fast"],

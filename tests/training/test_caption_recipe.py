@@ -53,7 +53,11 @@ def test_a_checkpoint_holds_the_whole_network(run: Path) -> None:
     found = checkpoint.load(run / "best")
     assert isinstance(found.model, Captioner)
     assert found.recipe == "toy_squares"
-    assert found.provenance["captions"] == {"coverage": recipe().coverage, "fine_tuned": 0}
+    assert found.provenance["captions"] == {
+        "coverage": recipe().coverage,
+        "fine_tuned": 0,
+        "self_critical": False,
+    }
     assert found.metrics["valid_bleu4"] > 90
 
 
@@ -82,6 +86,15 @@ def test_with_blocks_that_are_tuned_pixels_are_read_and_no_maps_kept(tmp_path: P
     captioning.train(tuned, data=Path(), out=tmp_path, hardware=HARDWARE, start_from=run)
     assert not (tmp_path / "features").exists()
     assert checkpoint.load(tmp_path / "latest").provenance["start"]["recipe"] == "toy_squares"
+
+
+def test_a_run_learns_from_rewards_for_its_own_captions(tmp_path: Path) -> None:
+    begun = recipe(epochs=2)
+    captioning.train(begun, data=Path(), out=tmp_path / "begun", hardware=HARDWARE)
+    rewarded = replace(recipe(epochs=2), self_critical=True, coverage=0.0, batches=replace(begun.batches, captions=4))
+    captioning.train(rewarded, data=Path(), out=tmp_path / "rewarded", hardware=HARDWARE, start_from=tmp_path / "begun")
+    before, after = (checkpoint.load(tmp_path / name / "best").metrics for name in ("begun", "rewarded"))
+    assert after["valid_cider"] > before["valid_cider"]
 
 
 @pytest.mark.parametrize("name", ["toy_squares_lstm", "toy_squares_transformer"])

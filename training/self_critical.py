@@ -1,0 +1,81 @@
+"""Learns from what a model says itself: of several samples, those better than their company become more probable.
+
+Self-critical sequence training (Rennie et al. 2017, section 3) with the other samples of the same source for a baseline
+(Luo 2020). It does not know sources, nor how a reward is made.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from training.model import SequenceModel
+from training.translation_data import Batch
+from training.vocabulary import BEGIN, END, PAD, UNKNOWN
+
+# Given samples int64 [source, sample, length] and the targets of their sources [source, target, length], returns how
+# good each sample is, float32 [source, sample].
+Reward: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+class Said(NamedTuple):
+    """Samples, and how much is made of each."""
+
+    batch: Batch  # the sources with the samples for targets
+    advantage: Tensor  # [row], how much better than the mean of the others of its source
+    reward: float  # the mean of all
+
+
+class SelfCritical:
+    """Samples as many targets of each source as a batch has for it, and compares them with those."""
+
+    def __init__(self, reward: Reward, *, longest: int) -> None:
+        self._reward = reward
+        self._longest = longest
+
+    def say(self, model: SequenceModel[Any, Any], batch: Batch) -> Said:
+        """Return samples of a batch's sources; there have to be at least two of each."""
+        targets = torch.unflatten(batch.target_out, 0, (len(batch.source), -1))
+        each = targets.shape[1]
+        if each < 2:
+            raise ValueError(f"a source has {each} samples, but one is compared with the others")
+        samples = sample(model, batch.source, batch.source_length, each=each, longest=self._longest)
+        reward = self._reward(torch.unflatten(samples, 0, (-1, each)), targets)
+        others = (reward.sum(dim=1, keepdim=True) - reward) / (each - 1)
+        begin = samples.new_full((len(samples), 1), BEGIN)
+        said = batch._replace(target_in=torch.cat((begin, samples[:, :-1]), dim=1), target_out=samples)
+        return Said(said, (reward - others).flatten(), float(reward.mean()))
+
+
+@torch.no_grad()
+def sample(model: SequenceModel[Any, Any], source: Tensor, source_length: Tensor, *, each: int, longest: int) -> Tensor:
+    """Return int64 [source * each, target], drawn token by token; <pad> beyond </s>, and no </s> at the length limit.
+
+    <pad>, <unk> and <s> are never drawn.
+    """
+    memory, state = model.encode(source, source_length)
+    memory, state = (type(part)(*(one.repeat_interleave(each, dim=0) for one in part)) for part in (memory, state))
+    token = torch.full((len(source) * each,), BEGIN, device=source.device)
+    going_on = torch.ones_like(token, dtype=torch.bool)
+    drawn: list[Tensor] = []
+    while len(drawn) < longest and bool(going_on.any()):
+        scores, state, _ = model.step(token, state, memory)
+        scores[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
+        token = torch.multinomial(scores.exp(), 1).squeeze(1).masked_fill(~going_on, PAD)
+        drawn.append(token)
+        going_on = going_on & (token != END)
+    return torch.stack(drawn, dim=1)
+
+
+def weighted_log_loss(model: SequenceModel[Any, Any], features: Tensor, said: Said) -> Tensor:
+    """Return minus the log-probability of samples, each weighted by its advantage, per token: features as `forward`'s.
+
+    Its gradient is that of minus the expected reward: Rennie et al. 2017, equation 7.
+    """
+    target = said.batch.target_out
+    real = target != PAD
+    scores = torch.nn.functional.linear(features[real], model.output.weight, model.output.bias)
+    log_probability = torch.log_softmax(scores, dim=1).gather(1, target[real].unsqueeze(1)).squeeze(1)
+    weight = said.advantage.unsqueeze(1).expand(target.shape)[real]
+    return -(weight * log_probability).mean()
