@@ -48,6 +48,9 @@ class Caption:
         timing: where the time went; None where there is an error.
         error: set if this picture failed while others of the call did not.
         model: who wrote the caption.
+        encoder_attention: how the cells of the picture looked at each other before anything was written, float32
+            [layer, head, query row, query column, row, column]: the weights of one query cell sum to 1 over row and
+            column. None if it was not asked for.
     """
 
     text: str
@@ -56,6 +59,7 @@ class Caption:
     timing: Timing | None
     error: ItemError | None
     model: ModelReference
+    encoder_attention: NDArray[np.float32] | None = None
 
     @property
     def words(self) -> tuple[str, ...]:

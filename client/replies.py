@@ -23,7 +23,7 @@ from client.hypotheses import (
     read_words,
 )
 from client.results import Granularity, Model, ModelDetails, ModelReference, Score, Segment, Task, Translation
-from client.weights import granularity_of
+from client.weights import granularity_of, read_encoder_attention
 from regard.v1 import bundle_pb2, captioning_pb2, model_pb2, translation_pb2
 
 _TASKS: dict[int, Task] = {bundle_pb2.TASK_TRANSLATION: "translation", bundle_pb2.TASK_CAPTIONING: "captioning"}
@@ -97,6 +97,9 @@ def caption(reply: captioning_pb2.CaptionResponse, granularity: Granularity) -> 
     expect_results(len(reply.results), 1)
     (result,) = reply.results
     cells = {"row": result.image.rows, "column": result.image.columns}
+    looked = None
+    if result.HasField("encoder_attention"):
+        looked = read_encoder_attention(result.encoder_attention, rows=result.image.rows, columns=result.image.columns)
     return Caption(
         text=result.text,
         hypotheses=tuple(read_hypothesis(each, granularity, source_axes=cells) for each in result.hypotheses),
@@ -104,6 +107,7 @@ def caption(reply: captioning_pb2.CaptionResponse, granularity: Granularity) -> 
         timing=read_timing(result.timing) if result.HasField("timing") else None,
         error=read_item_error(result.error) if result.HasField("error") else None,
         model=read_reference(reply.model),
+        encoder_attention=looked,
     )
 
 

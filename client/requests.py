@@ -109,7 +109,13 @@ class TranslateOptions(SearchOptions, total=False):
 
 
 class CaptionOptions(SearchOptions, total=False):
-    """What `caption` can be told: the keys of `SearchOptions`."""
+    """What `caption` can be told: the keys of `SearchOptions`, and `encoder_attention`.
+
+    With True or the name of an encoding to send it in, captions have `Caption.encoder_attention`; absent or False
+    sends none. A server refuses it for a model whose encoder has no self-attention.
+    """
+
+    encoder_attention: bool | Encoding
 
 
 def translate_request(texts: Iterable[str], **options: Unpack[TranslateOptions]) -> translation_pb2.TranslateRequest:
@@ -163,7 +169,7 @@ def caption_request(images: Iterable[bytes], **options: Unpack[CaptionOptions]) 
     """Make the message of a `caption` call from the bytes of picture files.
 
     Raises:
-        ValueError: an option has a value outside of the wire's own range.
+        ValueError: an option has a value outside of the wire's own range, or there is no such encoding.
         TypeError: the pictures are no list of bytes, or an option is unknown or of a wrong type.
     """
     _refuse_unknown(options, CaptionOptions.__optional_keys__)
@@ -173,6 +179,7 @@ def caption_request(images: Iterable[bytes], **options: Unpack[CaptionOptions]) 
         images=images,
         decoding=_decoding_options(options),
         attention=_attention_options(options.get("attention")),
+        encoder_attention=_encoder_attention(options.get("encoder_attention", False)),
         priority=options.get("priority", 0),
     )
 
@@ -207,6 +214,13 @@ def _attention_options(query: AttentionQuery | Granularity | None) -> attention_
         encoding=_ENCODINGS[query.encoding],
         top_k=query.top_k,
     )
+
+
+def _encoder_attention(wanted: bool | Encoding) -> attention_pb2.AttentionEncoding.ValueType | None:
+    if isinstance(wanted, bool):
+        return _ENCODINGS["float32"] if wanted else None
+    _choice("encoder_attention", wanted, _ENCODINGS)
+    return _ENCODINGS[wanted]
 
 
 def _sendable(field: str, text: str) -> str:

@@ -110,8 +110,8 @@ class Client:
             images: the bytes of files, or their paths: JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF.
             timeout: seconds that all of it may take, retries included.
             options: `model`, `version`, `beam_size`, `n_best`, `length_penalty`, `min_length`, `max_length`,
-                `no_repeat_ngram`, `attention`, `priority`: see `CaptionOptions`. `attention="word"` gives
-                `Caption.maps`.
+                `no_repeat_ngram`, `attention`, `priority`, `encoder_attention`: see `CaptionOptions`.
+                `attention="word"` gives `Caption.maps`.
 
         Raises:
             RegardCallError: the call failed. If one picture of many fails, it does so alone: see `Caption.error`.

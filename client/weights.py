@@ -23,6 +23,7 @@ _STORED_TYPES: dict[int, str] = {
 }
 _MOST_COLUMNS = 2**16  # that 16 bits can count
 _HEADS = ((), ("layer", "head"))
+_WITHIN_PICTURE = ("layer", "head", "query_row", "query_column", "row", "column")
 
 
 def granularity_of(options: attention_pb2.AttentionOptions) -> Granularity:
@@ -46,8 +47,6 @@ def read_attention(
     """
     shape, names = tuple(message.shape), tuple(message.axes)
     sizes = tuple(source.values())
-    if message.encoding not in _STORED_TYPES:
-        raise UnreadableReply(f"the server sent attention in the unknown encoding {message.encoding}")
     # The k largest weights of a row have places in `indices` and stand on one axis, whatever the source has.
     axes = 1 if message.indices else len(source)
     leading, trailing = names[: -axes - 1], names[-axes:]
@@ -59,9 +58,7 @@ def read_attention(
             f"the server sent attention of shape {shape} for {targets} target and "
             f"{' x '.join(map(str, sizes))} source positions"
         )
-    weights = _array(message.values, _STORED_TYPES[message.encoding], shape).astype(np.float32)
-    if message.encoding == attention_pb2.ATTENTION_ENCODING_UINT8:
-        weights /= np.float32(255)
+    weights = _weights(message)
     if message.indices:
         weights = _spread(weights, _array(message.indices, "<u2", shape), math.prod(sizes))
         weights = weights.reshape(*shape[:-1], *sizes)
@@ -72,6 +69,29 @@ def read_attention(
         layers=tuple(message.layers),
         heads=tuple(message.heads),
     )
+
+
+def read_encoder_attention(message: attention_pb2.Attention, *, rows: int, columns: int) -> NDArray[np.float32]:
+    """Return how the cells of a picture's map, rows x columns of them, looked at each other.
+
+    Raises:
+        UnreadableReply: it does not have these axes, or contradicts itself.
+    """
+    axes, shape = tuple(message.axes), tuple(message.shape)
+    if axes != _WITHIN_PICTURE or len(shape) != len(axes) or shape[2:] != (rows, columns) * 2:
+        raise UnreadableReply(
+            f"the server sent attention of shape {shape} with axes {list(axes)} within {rows} x {columns} cells"
+        )
+    return _weights(message)
+
+
+def _weights(message: attention_pb2.Attention) -> NDArray[np.float32]:
+    if message.encoding not in _STORED_TYPES:
+        raise UnreadableReply(f"the server sent attention in the unknown encoding {message.encoding}")
+    weights = _array(message.values, _STORED_TYPES[message.encoding], tuple(message.shape)).astype(np.float32)
+    if message.encoding == attention_pb2.ATTENTION_ENCODING_UINT8:
+        weights /= np.float32(255)
+    return weights
 
 
 def _array(data: bytes, stored_type: str, shape: Sequence[int]) -> NDArray[np.generic]:

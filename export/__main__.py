@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-_LARGEST_COMPARED_BYTES = 10**9
+_LARGEST_BYTES_OF_MORE = 10**9
 _DESCRIPTION = """\
 Export a trained model as a bundle that `regard serve` serves.
 
@@ -50,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--float32", action="store_true", help="add the profile cpu-float32, which `regard bench engine` can compare"
     )
+    parser.add_argument(
+        "--cuda",
+        action="store_true",
+        help="add the profile cuda, a Transformer in float16 for graphics cards; it is not checked on one: see "
+        "`regard verify --device`",
+    )
     parser.add_argument("--replace", action="store_true", help="write an existing bundle anew")
 
 
@@ -69,14 +75,16 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
 
     data = args.data or (Path(os.environ["REGARD_DATA"]) if os.environ.get("REGARD_DATA") else None)
-    settings = BuildSettings(data=data, description=args.description, licence=args.licence, float32=args.float32)
+    settings = BuildSettings(
+        data=data, description=args.description, licence=args.licence, float32=args.float32, cuda=args.cuda
+    )
     try:
         check_target(args.bundle, replace=args.replace)
         figures = read_figures(args.figures) if args.figures else {}
         bundle = build(args.run, settings, say)
         apply_figures(bundle.manifest, figures)
-        # What is compared is not embedded.
-        largest = _LARGEST_COMPARED_BYTES if args.float32 else LARGEST_BYTES
+        # What has more profiles than the usual ones is not embedded.
+        largest = _LARGEST_BYTES_OF_MORE if args.float32 or args.cuda else LARGEST_BYTES
         manifest = write_bundle(args.bundle, bundle, replace=args.replace, largest=largest)
     except (ExportError, CheckpointError, FileNotFoundError) as error:
         sys.stderr.write(f"{error}\n")

@@ -22,7 +22,9 @@ from export.bundle import TOKENIZER, Bundle, describe_graph
 from export.calibrate import find_ranges
 from export.captioner import open_captioner
 from export.captioner_manifest import describe_captioner
+from export.captioner_profiles import export_captioner
 from export.checks import PLAIN, check_graph
+from export.cuda_profile import export_cuda
 from export.errors import BundleError, ParityError
 from export.graphs import ExportableModel, TorchMachine, TraceableModel, open_model
 from export.greedy import LARGEST_TARGET, Source
@@ -35,7 +37,14 @@ from export.sentences import read_corpus, sample_sources, target_vocabularies
 from export.storage import round_weights, store_as_float16
 from export.trace import trace
 from export.transformer import open_transformer
-from export.transformer_profiles import export_cpu, export_cpu_float32, export_portable
+from export.transformer_profiles import (
+    ExportedProfile,
+    export_cpu,
+    export_cpu_float32,
+    export_portable,
+    rounded_for_storage,
+    trace_transformer,
+)
 from export.verify import check_tokenizer
 from export.vocabularies import Vocabularies, pack_tokens
 from regard.v1 import bundle_pb2
@@ -75,9 +84,10 @@ class BuildSettings:
         calibration_sentences: training sentences that int8 is calibrated on.
         compared_sentences: validation sentences that are decoded by every profile and by the trained model.
         calibration_pictures, compared_pictures: the same for models that read pictures.
-        least_agreement: share of greedy choices of int8 that must be those of the trained model.
+        least_agreement: share of greedy choices of int8 and of float16 that must be those of the model.
         grid: sizes at which graphs and model are compared.
         float32: whether a Transformer gets the profile `cpu-float32` too, for `regard bench engine`.
+        cuda: whether a Transformer gets the profile `cuda` too.
     """
 
     data: Path | None = None
@@ -90,6 +100,7 @@ class BuildSettings:
     least_agreement: float = 0.95
     grid: Grid = field(default_factory=Grid)
     float32: bool = False
+    cuda: bool = False
 
 
 def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> Bundle:
@@ -106,17 +117,24 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     say(f"read {folder}: {checkpoint.recipe}, {measured}")
     vocabularies: Vocabularies = {}
+    if settings.cuda and not isinstance(checkpoint.model, Transformer):
+        raise BundleError(f"{checkpoint.recipe} is no Transformer that translates, so it has no profile cuda.")
     if isinstance(checkpoint.model, Transformer):
         profiles, files, ports, vocabularies = _transformer_profiles(checkpoint, checkpoint.model, settings, say)
     else:
         calibration, compared = _sources(checkpoint, settings)
-        profiles, files, ports = _recurrent_profiles(checkpoint, settings, calibration, compared, say)
-    (cpu,) = [profile for profile in profiles if profile.name == "cpu"]
-    if cpu.parity.greedy_agreement < settings.least_agreement:
-        raise ParityError(
-            f"int8 decides as the trained model does only in {cpu.parity.greedy_agreement:.1%} of the steps that were "
-            f"compared, but {settings.least_agreement:.1%} is asked for."
-        )
+        if isinstance(checkpoint.model, Captioner) and checkpoint.model.config.decoder == "transformer":
+            made, ports = export_captioner(checkpoint.model, settings.grid, calibration, compared, say)
+            profiles, files = _collect(made, say)
+        else:
+            profiles, files, ports = _recurrent_profiles(checkpoint, settings, calibration, compared, say)
+    for profile in profiles:
+        agreement = profile.parity.greedy_agreement
+        if profile.name in ("cpu", "cuda") and agreement < settings.least_agreement:
+            raise ParityError(
+                f"Profile {profile.name!r} decides as the model does only in {agreement:.1%} of the steps that were "
+                f"compared, but {settings.least_agreement:.1%} is asked for."
+            )
     # Without the white space that is half of it.
     tokenizer = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     files[TOKENIZER] = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":")).encode()
@@ -206,7 +224,7 @@ def _open(model: ExportableModel, vocabulary: int) -> TraceableModel:
 def _transformer_profiles(
     checkpoint: Checkpoint, model: Transformer, settings: BuildSettings, say: Callable[[str], object]
 ) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts, Vocabularies]:
-    """Return the profiles portable, cpu and, if asked for, cpu-float32, and the tokens of each target language."""
+    """Return the profiles portable, cpu and those that are asked for, and the tokens of each target language."""
     corpus = read_corpus(checkpoint, settings.data)
     calibration, compared = _sample(checkpoint, corpus, settings)
     ports = open_transformer(model, "plain").ports
@@ -219,17 +237,29 @@ def _transformer_profiles(
     if vocabularies:
         sizes = ", ".join(f"{language} {len(tokens)}" for language, tokens in vocabularies.items())
         say(f"of {ports.predictable} tokens that can be predicted, languages have: {sizes}")
+    rounded = rounded_for_storage(model)
+    plain = trace_transformer(rounded, "plain")
     made = [
-        export_portable(model, vocabularies, settings.grid, compared, say),
+        export_portable(rounded, plain, vocabularies, settings.grid, compared, say),
         export_cpu(model, vocabularies, settings.grid, calibration, compared, say),
     ]
     if settings.float32:
         made.append(export_cpu_float32(model, vocabularies, settings.grid, compared, say))
+    if settings.cuda:
+        made.append(export_cuda(rounded, plain, vocabularies, settings.grid, compared, say))
+    profiles, files = _collect(made, say)
+    return profiles, files, ports, vocabularies
+
+
+def _collect(
+    made: Sequence[ExportedProfile], say: Callable[[str], object]
+) -> tuple[list[bundle_pb2.Profile], dict[str, bytes]]:
+    """Return profiles and the bytes of all their graphs, saying how far off they are."""
     files: dict[str, bytes] = {}
     for exported in made:
         _say_parity(exported.profile.parity, say)
         files |= exported.files
-    return [exported.profile for exported in made], files, ports, vocabularies
+    return [exported.profile for exported in made], files
 
 
 def _sources(checkpoint: Checkpoint, settings: BuildSettings) -> tuple[Sequence[Source], Sequence[Source]]:

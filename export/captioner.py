@@ -1,4 +1,4 @@
-"""Shows a captioner to the exporter: `encode` reads pixels, and the cells of its map are the source positions.
+"""Shows a recurrent captioner to the exporter: `encode` reads pixels, and the cells of its map are source positions.
 
 It knows captioners and nothing of ONNX.
 """
@@ -38,12 +38,10 @@ class PictureEncodeGraph(nn.Module):
 def open_captioner(model: Captioner, *, vocabulary: int) -> TraceableModel:
     """Look at a captioner's memory and state for two batches, and tell its ports.
 
-    Raises TraceError for a decoder whose state grows: its graphs are not made here.
+    Raises TraceError for a state that grows: `export.captioner_transformer` makes the graphs of its decoder.
     """
-    if model.config.decoder == "transformer":
-        raise TraceError("The decoder of a Transformer over pictures cannot be exported: its state grows.")
-    samples = tuple(_pictures(model, batch) for batch in _BATCHES)
-    seen = [model.read(pixels) for pixels in samples]
+    samples = sample_pictures(model)
+    seen = [model.read(*inputs) for inputs in samples]
     (memory, state, weights), (other_memory, other_state, _) = seen
     scores, _, attention = model.step(torch.full((_BATCHES[0],), BEGIN), state, memory)
     ports = name_ports(
@@ -57,8 +55,8 @@ def open_captioner(model: Captioner, *, vocabulary: int) -> TraceableModel:
     return TraceableModel(
         encode=PictureEncodeGraph(model).eval(),
         step=StepGraph(model, _kind(memory), _kind(state), attends=True).eval(),
-        ports=_of_pictures(ports, samples[0], attention, weights),
-        encode_samples=tuple((pixels,) for pixels in samples),
+        ports=of_pictures(ports, model, weights),
+        encode_samples=samples,
         step_samples=tuple(
             (torch.full((batch,), BEGIN), *state, *memory)
             for batch, (memory, state, _) in zip(_BATCHES, seen, strict=True)
@@ -66,10 +64,41 @@ def open_captioner(model: Captioner, *, vocabulary: int) -> TraceableModel:
     )
 
 
-def _pictures(model: Captioner, batch: int) -> Tensor:
-    generator = torch.Generator().manual_seed(batch)
-    shape = (batch, model.config.height, model.config.width, 3)
-    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+def sample_pictures(model: Captioner) -> tuple[tuple[Tensor], ...]:
+    """Return noise of two batches, to trace a model's `encode` by."""
+    samples: list[tuple[Tensor]] = []
+    for batch in _BATCHES:
+        generator = torch.Generator().manual_seed(batch)
+        shape = (batch, model.config.height, model.config.width, 3)
+        samples.append((torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator),))
+    return tuple(samples)
+
+
+def of_pictures(ports: ModelPorts, model: Captioner, weights: Tensor | None) -> ModelPorts:
+    """Return ports with pixels for a source, and as many source positions as the map has cells.
+
+    weights are those of the model's self-attention, if it has any.
+    """
+    cells = model.backbone.rows * model.backbone.columns
+    axes = (BATCH, model.config.height, model.config.width, 3)
+    reads = Port(name="pixels", role=Role.PIXELS, dtype="uint8", axes=axes)
+    looked = Port(
+        name="attention.encoder",
+        role=Role.ENCODER_ATTENTION,
+        dtype="float32",
+        axes=() if weights is None else (BATCH, *weights.shape[1:]),
+    )
+    return replace(
+        ports,
+        encode=GraphPorts((reads,), (*ports.encode.outputs, *[looked] * (weights is not None))),
+        step=GraphPorts(
+            ports.step.inputs,
+            tuple(
+                replace(port, axes=(*port.axes[:-1], cells)) if port.role is Role.ATTENTION else port
+                for port in ports.step.outputs
+            ),
+        ),
+    )
 
 
 def _kind(parts: tuple[Tensor, ...]) -> type[tuple[Tensor, ...]]:
@@ -88,25 +117,3 @@ def _axes(one: Tensor, other: Tensor) -> Axes:
     if one.shape[1:] != other.shape[1:] or (one.shape[0], other.shape[0]) != _BATCHES:
         raise TraceError(f"A tensor has shapes {tuple(one.shape)} and {tuple(other.shape)} for batches of {_BATCHES}.")
     return (BATCH, *one.shape[1:])
-
-
-def _of_pictures(ports: ModelPorts, pixels: Tensor, attention: Tensor, weights: Tensor | None) -> ModelPorts:
-    """Return ports with pixels for a source, and as many source positions as the map has cells."""
-    reads = Port(name="pixels", role=Role.PIXELS, dtype="uint8", axes=(BATCH, *pixels.shape[1:]))
-    looked = Port(
-        name="attention.encoder",
-        role=Role.ENCODER_ATTENTION,
-        dtype="float32",
-        axes=() if weights is None else (BATCH, *weights.shape[1:]),
-    )
-    return replace(
-        ports,
-        encode=GraphPorts((reads,), (*ports.encode.outputs, *[looked] * (weights is not None))),
-        step=GraphPorts(
-            ports.step.inputs,
-            tuple(
-                replace(port, axes=(BATCH, *attention.shape[1:])) if port.role is Role.ATTENTION else port
-                for port in ports.step.outputs
-            ),
-        ),
-    )

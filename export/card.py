@@ -12,6 +12,7 @@ from regard.v1 import bundle_pb2
 _PRECISIONS = {
     bundle_pb2.PRECISION_FLOAT32: "float32",
     bundle_pb2.PRECISION_FLOAT16_WEIGHTS: "weights stored as float16, computed in float32",
+    bundle_pb2.PRECISION_FLOAT16: "float16, with softmaxes, scores and attention in float32",
     bundle_pb2.PRECISION_INT8: "int8, with scales that do not depend on the batch",
 }
 
@@ -145,7 +146,18 @@ def _parity(manifest: bundle_pb2.Bundle) -> str:
         "Largest absolute difference between a graph and the model it came from, over batches of "
         f"{_listed(parity.batches)} and {sources}, "
         f"{parity.steps} steps of each. Greedy choices that are the same: {agreement}.\n\n"
+        + "".join(_emulated(manifest, profile) for profile in manifest.profiles if profile.parity.emulated)
         + _table(("Profile", "Tensor", "Difference"), rows)
+    )
+
+
+def _emulated(manifest: bundle_pb2.Bundle, profile: bundle_pb2.Profile) -> str:
+    """Say what the figures of a profile that did not run on its device are worth."""
+    return (
+        f"**`{profile.name}` is unverified on the device that it is for.** Its figures come from "
+        f"{profile.parity.provider}, which computed each operator in float32 and rounded the result as that device "
+        f"would. `regard verify {manifest.name}/{manifest.version} --profile {profile.name} --device cuda`, run where "
+        "there is one, says whether it holds.\n\n"
     )
 
 

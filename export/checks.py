@@ -15,6 +15,7 @@ from export.rewrite import attributes
 PLAIN = frozenset({""})
 DTYPES = {
     "float32": TensorProto.FLOAT,
+    "float16": TensorProto.FLOAT16,
     "int64": TensorProto.INT64,
     "bool": TensorProto.BOOL,
     "uint8": TensorProto.UINT8,

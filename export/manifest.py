@@ -18,7 +18,7 @@ LARGEST_LIMIT = 65_535
 # What a record may allow itself: rounding where numbers are floating, and a log-probability that still means something
 # where they are bytes. The server has the same bounds.
 LARGEST_TOLERANCE = 0.01
-LARGEST_TOLERANCE_INT8 = 10.0
+LARGEST_TOLERANCES = {bundle_pb2.PRECISION_FLOAT16: 0.1, bundle_pb2.PRECISION_INT8: 10.0}
 
 
 def check_limits(limits: bundle_pb2.Limits) -> None:
@@ -118,7 +118,7 @@ def check_parity(profile: bundle_pb2.Profile, ports: ModelPorts) -> None:
     where = f"The parity record of profile {profile.name!r}"
     if not profile.HasField("parity"):
         raise ParityError(f"{where} is missing: nothing says that its graphs compute what the model does.")
-    most = LARGEST_TOLERANCE_INT8 if profile.precision == bundle_pb2.PRECISION_INT8 else LARGEST_TOLERANCE
+    most = LARGEST_TOLERANCES.get(profile.precision, LARGEST_TOLERANCE)
     # Written so that what is no number is refused.
     if not 0 < parity.tolerance <= most:
         raise ParityError(

@@ -161,7 +161,7 @@ def _without_padding(memory: Arrays, real: NDArray[np.int64], ports: ModelPorts)
     """Return memory with 0 on padding, which the mask hides: what stands there is nobody's."""
     seen = dict(memory)
     for port in ports.encode.outputs:
-        if port.role is Role.MEMORY and port.dtype == "float32" and "source" in port.axes:
+        if port.role is Role.MEMORY and port.dtype.startswith("float") and "source" in port.axes:
             array = memory[port.name]
             axis = port.axes.index("source")
             seen[port.name] = np.where(_entries(array, axis, real), array, np.float32(0))

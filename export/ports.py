@@ -42,7 +42,7 @@ class Port:
     Attributes:
         name: in the graph and in the bundle.
         role: what the engine does with it.
-        dtype: as numpy and ONNX write it: float32, int64, bool, uint8.
+        dtype: as numpy and ONNX write it: float32, float16, int64, bool, uint8.
         axes: a name for each axis that varies (batch, source, target), a number for each that does not.
     """
 

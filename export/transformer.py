@@ -11,16 +11,14 @@ import copy
 from collections.abc import Sequence
 from typing import Literal, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from export.graphs import TraceableModel, sources_of_two_sizes
-from export.ports import NEXT, ModelPorts, Part, name_ports
-from export.runtime import Arrays
+from export.ports import SOURCE_AXIS, ModelPorts, Part, name_ports
 from training.attention import MultiHeadAttention, masked_softmax
-from training.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerMemory, TransformerState
+from training.caption_transformer import TransformerDecoder
+from training.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
 
 Body = Literal["plain", "shared-buffer"]
 
@@ -68,12 +66,13 @@ class TransformerEncodeGraph(nn.Module):
 class TransformerStepGraph(nn.Module):
     """token, buffers of every layer, position, memory -> scores, next buffers, next position, attention.
 
+    The last of memory is the mask, where there is one: of a picture all is real.
     body chooses how a buffer is read and written: "plain" makes a new one by selection, for any runtime;
     "shared-buffer" leaves both to ONNX Runtime's GroupQueryAttention, which works in place where input and output are
     one memory, and reads no further than a row's position. Activations are [batch, dim].
     """
 
-    def __init__(self, model: Transformer, body: Body) -> None:
+    def __init__(self, model: Transformer | TransformerDecoder, body: Body) -> None:
         super().__init__()
         self.model = model
         self.body: Body = body
@@ -88,11 +87,11 @@ class TransformerStepGraph(nn.Module):
         model = self.model
         buffers = PARTS * model.config.decoder_layers
         token, *rest = inputs
-        past, position, memory, mask = rest[:buffers], rest[buffers], rest[buffers + 1 : -1], rest[-1]
+        past, position, memory = rest[:buffers], rest[buffers], rest[buffers + 1 :]
         # No step is fed what cannot be predicted, so that embedding and output can share one table.
         embedded = nn.functional.embedding(token, model.output.onnx_weight)
         states = model.positions(embedded * model.config.dim**0.5, position)
-        unseen, seen = _bias(mask), mask[:, None, None].to(states.dtype)
+        masked = _masked(memory[buffers], states.dtype) if len(memory) > buffers else None
         following: list[Tensor] = []
         attention: list[Tensor] = []
         for index, layer in enumerate(_decoder(model)):
@@ -104,8 +103,7 @@ class TransformerStepGraph(nn.Module):
             states = layer.around_self.after(states, layer.self_attention.output(context))
             queries = self.queries[index](layer.around_cross.before(states))
             queries = queries.reshape(-1, model.config.heads, 1, queries.shape[1] // model.config.heads)
-            # As masked_softmax; a row without a real position looks at nothing.
-            weights = torch.softmax(torch.matmul(queries, memory[PARTS * index]) + unseen, dim=-1) * seen
+            weights = _weigh(torch.matmul(queries, memory[PARTS * index]), masked)
             context = torch.matmul(weights, memory[PARTS * index + 1]).flatten(1)
             states = layer.feed_forward(layer.around_cross.after(states, layer.cross_attention.output(context)))
             attention.append(weights)
@@ -116,24 +114,22 @@ class TransformerStepGraph(nn.Module):
         return (scores, *following, position + 1, looked.reshape(shape))
 
 
-def open_transformer(model: Transformer, body: Body) -> TraceableModel:
-    """Return a model's two graphs with their ports, and inputs of two sizes to trace them by."""
-    config = model.config
-    model = copy.deepcopy(model).eval()
-    model.prepare_for_export()
+def name_transformer_ports(config: TransformerConfig, *, cells: int | None = None) -> ModelPorts:
+    """Return the ports of a model, or of a decoder over pictures of so many cells, all of which are real."""
     head = config.dim // config.heads
     layers = range(config.decoder_layers)
-    ports = name_ports(
+    source = SOURCE_AXIS if cells is None else cells
+    return name_ports(
         memory=[
             *(
                 part
                 for layer in layers
                 for part in (
-                    Part(f"keys_{layer}", "float32", ("batch", config.heads, head, "source")),
-                    Part(f"values_{layer}", "float32", ("batch", config.heads, "source", head)),
+                    Part(f"keys_{layer}", "float32", ("batch", config.heads, head, source)),
+                    Part(f"values_{layer}", "float32", ("batch", config.heads, source, head)),
                 )
             ),
-            Part("mask", "bool", ("batch", "source")),
+            *[Part("mask", "bool", ("batch", "source"))] * (cells is None),
         ],
         state=[
             *(
@@ -149,93 +145,31 @@ def open_transformer(model: Transformer, body: Body) -> TraceableModel:
         heads=config.heads,
         initial_state=False,
     )
+
+
+def open_transformer(model: Transformer, body: Body) -> TraceableModel:
+    """Return a model's two graphs with their ports, and inputs of two sizes to trace them by."""
+    config = model.config
+    model = copy.deepcopy(model).eval()
+    model.prepare_for_export()
     encode, step = TransformerEncodeGraph(model).eval(), TransformerStepGraph(model, body).eval()
     samples = sources_of_two_sizes(config.vocabulary)
     with torch.no_grad():
-        step_samples = tuple(
-            (
-                torch.full((len(source),), 3),
-                *_buffers(config.decoder_layers, len(source), config.heads, room, head),
-                torch.arange(len(source)) % room,
-                *encode((source, length)),
-            )
-            for (source, length), room in zip(samples, (5, 6), strict=True)
+        step_samples = sample_steps(config, [encode(sample) for sample in samples])
+    return TraceableModel(encode, step, name_transformer_ports(config), samples, step_samples)
+
+
+def sample_steps(config: TransformerConfig, memories: Sequence[tuple[Tensor, ...]]) -> tuple[tuple[Tensor, ...], ...]:
+    """Return inputs of a step for each of some memories, to trace it by; no two have buffers of one size."""
+    return tuple(
+        (
+            torch.full((len(memory[0]),), 3),
+            *_buffers(config.decoder_layers, len(memory[0]), config.heads, room, config.dim // config.heads),
+            torch.arange(len(memory[0])) % room,
+            *memory,
         )
-    return TraceableModel(encode, step, ports, samples, step_samples)
-
-
-class TransformerMachine:
-    """The model as training has it, run row by row, as the ports of its graphs see it.
-
-    Each row is alone and its cache exactly as long as what it has said, so that nothing of how graphs treat buffers,
-    padding and neighbours is in the reference.
-    """
-
-    def __init__(self, model: Transformer, ports: ModelPorts) -> None:
-        self._model = model
-        self._ports = ports
-
-    @torch.inference_mode()
-    def encode(self, inputs: Arrays) -> Arrays:
-        """Read sources; padding of the source axis is 0 in what comes back."""
-        source, length = inputs["source"], inputs["source_length"]
-        memories = [
-            self._model.encode(torch.tensor(row[None, :size]), torch.tensor([size]))[0]
-            for row, size in zip(source, length, strict=True)
-        ]
-        outputs: dict[str, NDArray[np.generic]] = {}
-        for layer in range(self._model.config.decoder_layers):
-            keys = [memory.keys[0, layer].transpose(1, 2) for memory in memories]
-            values = [memory.values[0, layer] for memory in memories]
-            outputs[f"memory.keys_{layer}"] = _pad_and_stack(keys, 2, source.shape[1])
-            outputs[f"memory.values_{layer}"] = _pad_and_stack(values, 1, source.shape[1])
-        outputs["memory.mask"] = np.less(np.arange(source.shape[1], dtype=np.int64)[None], length[:, None])
-        return outputs
-
-    @torch.inference_mode()
-    def step(self, inputs: Arrays) -> Arrays:
-        """Predict a token; of the buffers, entries of which the model knows nothing stay as they are."""
-        layers = range(self._model.config.decoder_layers)
-        following = {port.name: inputs[port.name].copy() for port in self._ports.step.inputs if port.name in inputs}
-        scores: list[Tensor] = []
-        attention: list[Tensor] = []
-        for row, position in enumerate(inputs["state.position"]):
-            mask = inputs["memory.mask"][row]
-            size = int(mask.sum())
-
-            def read(name: str, row: int = row) -> Tensor:
-                return torch.stack([torch.tensor(inputs[f"{name}_{layer}"][row]) for layer in layers])[None]
-
-            memory = TransformerMemory(
-                read("memory.keys").transpose(-1, -2)[..., :size, :],
-                read("memory.values")[..., :size, :],
-                torch.tensor(mask[None, :size]),
-            )
-            state = TransformerState(
-                read("state.keys")[..., :position, :],
-                read("state.values")[..., :position, :],
-                torch.tensor([position]),
-            )
-            row_scores, state, weights = self._model.step(torch.tensor(inputs["token"][row : row + 1]), state, memory)
-            scores.append(row_scores)
-            padding = inputs["memory.mask"].shape[1] - size
-            attention.append(nn.functional.pad(weights, (0, padding)))
-            for layer in layers:
-                following[f"state.keys_{layer}"][row, :, position] = state.keys[0, layer, :, position].numpy()
-                following[f"state.values_{layer}"][row, :, position] = state.values[0, layer, :, position].numpy()
-        states = {NEXT + name: array for name, array in following.items() if name.startswith("state.")}
-        states[f"{NEXT}state.position"] = inputs["state.position"] + 1
-        return {**self._scores(torch.cat(scores), inputs), **states, "attention": torch.cat(attention).numpy()}
-
-    def _scores(self, scores: Tensor, inputs: Arrays) -> Arrays:
-        """Return scores [batch, predictable] and those over each target vocabulary, of as many rows as are wanted."""
-        rows: Sequence[int] = inputs.get("scored_rows", np.array([len(scores)])).tolist()
-        vocabularies = (None, *self._ports.target_vocabularies.values())
-        found: dict[str, NDArray[np.generic]] = {}
-        for name, tokens, count in zip(self._ports.scores, vocabularies, rows, strict=True):
-            some = scores[:count] if tokens is None else scores[:count, torch.tensor(tokens)].log_softmax(1)
-            found[name] = some.numpy()
-        return found
+        for room, memory in enumerate(memories, start=5)
+    )
 
 
 class _Packing:
@@ -288,6 +222,19 @@ def _bias(mask: Tensor) -> Tensor:
     Finite, as -inf would make NaN of a row without a real position; and made once for all layers.
     """
     return torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None, None]
+
+
+def _masked(mask: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return what `_weigh` adds and multiplies by, made once for all layers."""
+    return _bias(mask), mask[:, None, None].to(dtype)
+
+
+def _weigh(energy: Tensor, masked: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Return softmax as masked_softmax does: a row without a real position looks at nothing. None where all is real."""
+    if masked is None:
+        return torch.softmax(energy, dim=-1)
+    unseen, seen = masked
+    return torch.softmax(energy + unseen, dim=-1) * seen
 
 
 def _one_query(projected: Tensor, heads: int) -> Tensor:
@@ -358,18 +305,9 @@ def _encoder(model: Transformer) -> list[EncoderLayer]:
     return [cast("EncoderLayer", layer) for layer in model.encoder]
 
 
-def _decoder(model: Transformer) -> list[DecoderLayer]:
+def _decoder(model: Transformer | TransformerDecoder) -> list[DecoderLayer]:
     return [cast("DecoderLayer", layer) for layer in model.decoder]
 
 
 def _buffers(layers: int, batch: int, heads: int, room: int, head: int) -> Sequence[Tensor]:
     return [torch.zeros(batch, heads, room, head) for _ in range(PARTS * layers)]
-
-
-def _pad_and_stack(parts: Sequence[Tensor], axis: int, size: int) -> NDArray[np.float32]:
-    padded: list[NDArray[np.float32]] = []
-    for part in parts:
-        array = part.numpy()
-        widths = [(0, size - array.shape[axis]) if index == axis else (0, 0) for index in range(array.ndim)]
-        padded.append(np.pad(array, widths))
-    return np.stack(padded)

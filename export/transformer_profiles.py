@@ -1,4 +1,4 @@
-"""Makes the profiles of a trained Transformer: portable, cpu in int8 or float32, and cuda in float16.
+"""Makes the profiles of a trained Transformer: portable, and cpu in int8 or float32.
 
 It does not write files, nor know where sentences are from.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from onnx import ModelProto
@@ -17,18 +17,20 @@ from torch import nn
 from export.bundle import describe_graph
 from export.calibrate import find_encode_ranges, find_ranges
 from export.checks import PLAIN, check_graph
-from export.greedy import LARGEST_TARGET
+from export.greedy import LARGEST_TARGET, Source
 from export.parity import Grid, measure
 from export.ports import ModelPorts, with_target_vocabularies
 from export.quantize import CONTRIB, observed, prepare, quantize
-from export.runtime import OnnxMachine
+from export.runtime import Machine, OnnxMachine
 from export.storage import round_weights, store_as_float16
 from export.tables import gather_rows, round_rows, share_tables, store_tables
 from export.trace import trace
-from export.transformer import Body, TransformerMachine, open_transformer
+from export.transformer import Body, open_transformer
+from export.transformer_machine import TransformerMachine
 from export.vocabularies import Vocabularies, score_vocabularies
 from regard.v1 import bundle_pb2
 from training.attention import MultiHeadAttention
+from training.caption_transformer import TransformerDecoder
 from training.transformer import Transformer
 
 # Weights were rounded to what is stored, so only the order of sums differs.
@@ -37,6 +39,8 @@ ROUNDING_TOLERANCE = 1e-4
 INT8_TOLERANCES = {"": 4.0, "scores": 8.0, "attention": 1.0}
 
 Say = Callable[[str], object]
+# What has a decoder of Transformer layers.
+Decoding = TypeVar("Decoding", Transformer, TransformerDecoder)
 
 
 class Traced(NamedTuple):
@@ -63,7 +67,7 @@ def trace_transformer(model: Transformer, body: Body) -> Traced:
     return Traced(encode, step, opened.ports)
 
 
-def rounded_for_storage(model: Transformer) -> Transformer:
+def rounded_for_storage(model: Decoding) -> Decoding:
     """Return a copy with matrices rounded to float16 and embeddings to bytes with a scale for each row."""
     rounded = copy.deepcopy(fit_positions(model))
     round_weights(rounded)
@@ -78,10 +82,10 @@ def rounded_for_storage(model: Transformer) -> Transformer:
                 module.query.bias.copy_((module.query.bias * scale).half().float() / scale)
         table = round_rows(model.embedding.weight.numpy(force=True))
         rounded.embedding.weight.copy_(torch.tensor(table))
-    return _round_positions(rounded)
+    return round_positions(rounded)
 
 
-def fit_positions(model: Transformer) -> Transformer:
+def fit_positions(model: Decoding) -> Decoding:
     """Return a copy that tells apart no more positions than a bundle serves: tables of them are part of every graph."""
     fitted = copy.deepcopy(model)
     positions = fitted.positions
@@ -93,7 +97,7 @@ def fit_positions(model: Transformer) -> Transformer:
     return fitted
 
 
-def _round_positions(model: Transformer) -> Transformer:
+def round_positions(model: Decoding) -> Decoding:
     """Round a computed table of positions to float16, as parameters are."""
     if model.positions.kind == "sinusoidal":
         model.positions.sinusoidal = model.positions.sinusoidal.half().float()
@@ -101,13 +105,16 @@ def _round_positions(model: Transformer) -> Transformer:
 
 
 def export_portable(
-    model: Transformer, vocabularies: Vocabularies, grid: Grid, compared: Sequence[Sequence[int]], say: Say
+    rounded: Transformer,
+    traced: Traced,
+    vocabularies: Vocabularies,
+    grid: Grid,
+    compared: Sequence[Sequence[int]],
+    say: Say,
 ) -> ExportedProfile:
-    """Export with plain operators; matrices are stored as float16, embeddings as bytes."""
-    rounded = rounded_for_storage(model)
-    traced = trace_transformer(rounded, "plain")
+    """Export the plain graphs of a rounded model; matrices are stored as float16, embeddings as bytes."""
     say(f"profile portable: {len(traced.step.graph.node)} operators a step, stored as float16, embeddings as bytes")
-    encode, step = (_stored(graph) for graph in (traced.encode, traced.step))
+    encode, step = (stored(graph) for graph in (traced.encode, traced.step))
     return _profile(
         "portable",
         bundle_pb2.PRECISION_FLOAT16_WEIGHTS,
@@ -148,7 +155,7 @@ def export_cpu(
     say: Say,
 ) -> ExportedProfile:
     """Export for ONNX Runtime on a CPU: products in int8, buffers written in place."""
-    traced = trace_transformer(_round_positions(fit_positions(model)), "shared-buffer")
+    traced = trace_transformer(round_positions(fit_positions(model)), "shared-buffer")
     say(f"profile cpu: {len(traced.step.graph.node)} operators a step, ranges from {len(calibration)} sentences")
     return _profile(
         "cpu",
@@ -165,20 +172,26 @@ def export_cpu(
 
 def quantize_transformer(traced: Traced, calibration: Sequence[Sequence[int]], say: Say) -> Traced:
     """Return graphs in int8, their activations' ranges taken from greedy decoding of sentences."""
-    encode, step = prepare(traced.encode), prepare(traced.step)
-    encode_ranges = find_encode_ranges(encode, observed(encode), calibration)
+    encode = prepare(traced.encode)
+    ranges = find_encode_ranges(encode, observed(encode), calibration)
+    _say_ranges("encode", ranges, say)
+    return Traced(stored(quantize(encode, ranges)), quantize_step(traced, calibration, say), traced.ports)
+
+
+def quantize_step(traced: Traced, calibration: Sequence[Source], say: Say) -> ModelProto:
+    """Return the step in int8, as `quantize_transformer` does."""
+    step = prepare(traced.step)
     machine = OnnxMachine(traced.encode.SerializeToString(), traced.step.SerializeToString())
-    step_ranges = find_ranges(machine, step, observed(step), traced.ports, calibration)
-    for what, ranges in (("encode", encode_ranges), ("step", step_ranges)):
-        say(f"  ranges of {what}: " + ", ".join(f"{value:.3g}" for value in ranges.values()))
-    return Traced(
-        _stored(quantize(encode, encode_ranges)),
-        _stored(share_tables(quantize(step, step_ranges))),
-        traced.ports,
-    )
+    ranges = find_ranges(machine, step, observed(step), traced.ports, calibration)
+    _say_ranges("step", ranges, say)
+    return stored(share_tables(quantize(step, ranges)))
 
 
-def _stored(graph: ModelProto) -> ModelProto:
+def _say_ranges(what: str, ranges: Mapping[str, float], say: Say) -> None:
+    say(f"  ranges of {what}: " + ", ".join(f"{value:.3g}" for value in ranges.values()))
+
+
+def stored(graph: ModelProto) -> ModelProto:
     """Return a graph that takes less room, and looks up the rows of what is not stored by rows as the others are."""
     return gather_rows(store_as_float16(store_tables(graph)))
 
@@ -195,15 +208,44 @@ def _profile(
     compared: Sequence[Sequence[int]],
     in_place: bool = False,
 ) -> ExportedProfile:
-    """Check graphs, compare them with the model, and describe them as a profile."""
+    """Add the scores of target vocabularies, and describe the graphs as a profile of the model."""
     ports = graphs.ports
     if vocabularies:
         ports = with_target_vocabularies(ports, vocabularies)
         graphs = Traced(graphs.encode, score_vocabularies(graphs.step, ports), ports)
-    domains = PLAIN if name == "portable" else PLAIN | {CONTRIB}
+    return describe_profile(
+        name,
+        precision,
+        graphs,
+        TransformerMachine(reference, ports),
+        tolerances=tolerances,
+        grid=grid,
+        compared=compared,
+        in_place=in_place,
+    )
+
+
+def describe_profile(
+    name: str,
+    precision: bundle_pb2.Precision.ValueType,
+    graphs: Traced,
+    reference: Machine,
+    *,
+    tolerances: Mapping[str, float],
+    grid: Grid,
+    compared: Sequence[Source],
+    in_place: bool = False,
+    encode_file: str = "",
+) -> ExportedProfile:
+    """Check graphs, compare them with a reference, and describe them as a profile.
+
+    encode_file is that of the profile whose encode graph this one shares; one of its own if empty.
+    """
+    ports = graphs.ports
+    domains = PLAIN if name in ("portable", "cuda") else PLAIN | {CONTRIB}
     for graph, described in ((graphs.encode, ports.encode), (graphs.step, ports.step)):
         check_graph(graph, described, domains=domains)
-    names = {"encode": f"encode.{name}.onnx", "step": f"step.{name}.onnx"}
+    names = {"encode": encode_file or f"encode.{name}.onnx", "step": f"step.{name}.onnx"}
     files = {
         names["encode"]: graphs.encode.SerializeToString(deterministic=True),
         names["step"]: graphs.step.SerializeToString(deterministic=True),
@@ -217,7 +259,7 @@ def _profile(
             step=describe_graph(names["step"], graphs.step, ports.step),
             state_in_place=in_place,
             parity=measure(
-                TransformerMachine(reference, ports),
+                reference,
                 machine,
                 ports,
                 grid=grid,

@@ -31,14 +31,24 @@ from export.manifest import (
 from export.parity import Grid, measure
 from export.ports import GraphPorts, ModelPorts, Port, Role
 from export.quantize import CONTRIB
-from export.runtime import OnnxMachine
+from export.runtime import Device, OnnxMachine
 from regard.v1 import bundle_pb2
 
 Say = Callable[[str], object]
 
 
-def verify(folder: Path, say: Say) -> None:
-    """Verify the bundle in a folder, saying what holds. Raises ExportError, with a sentence, for what does not."""
+def verify(folder: Path, say: Say, *, profile: str = "", device: Device = "cpu") -> None:
+    """Verify the bundle in a folder, saying what holds.
+
+    Args:
+        folder: of the bundle.
+        say: gets a line for each thing that holds.
+        profile: the one that is compared with the first one; all if empty.
+        device: that runs what is compared; the first profile runs on a processor.
+
+    Raises:
+        ExportError: something does not hold; a sentence says what.
+    """
     bundle = read_bundle(folder)
     manifest = bundle.manifest
     if (manifest.name, manifest.version) != name_and_version(folder):
@@ -48,16 +58,29 @@ def verify(folder: Path, say: Say) -> None:
     check_attention(manifest.attention)
     check_tokenizer(manifest, bundle.files)
     say(f"tokenizer: {manifest.tokenizer.vocabulary_size} entries, special ones where they should be")
+    names = [entry.name for entry in manifest.profiles]
+    if profile and profile not in names:
+        raise BundleError(f"There is no profile {profile!r}; the profiles are {', '.join(names)}.")
     machines: dict[str, tuple[OnnxMachine, ModelPorts]] = {}
-    for profile in manifest.profiles:
-        machines[profile.name] = _open(profile, bundle.files, manifest)
-        check_attention_ports(manifest.attention, machines[profile.name][1])
-        check_image(manifest, machines[profile.name][1])
-        check_parity(profile, machines[profile.name][1])
-        say(f"profile {profile.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
+    for entry in manifest.profiles:
+        machines[entry.name] = _open(entry, bundle.files, manifest)
+        check_attention_ports(manifest.attention, machines[entry.name][1])
+        check_image(manifest, machines[entry.name][1])
+        check_parity(entry, machines[entry.name][1])
+        say(f"profile {entry.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
     if manifest.default_profile not in machines:
         raise BundleError(f"The default profile {manifest.default_profile!r} is not among {sorted(machines)}.")
-    _compare(manifest, machines, say)
+    reference = machines[names[0]]
+    for entry in manifest.profiles:
+        if entry.name in ([profile] if profile else names[1:] or names):
+            on_device = machines[entry.name] if device == "cpu" else _open(entry, bundle.files, manifest, device)
+            _compare(manifest.profiles[0], entry, reference, on_device[0], say)
+    for entry in manifest.profiles:
+        if entry.parity.emulated and not (entry.name == profile and device != "cpu"):
+            say(
+                f"profile {entry.name}: unverified on the device that it is for; there, "
+                f"`regard verify {folder} --profile {entry.name} --device cuda` says whether it holds"
+            )
 
 
 def check_tokenizer(manifest: bundle_pb2.Bundle, files: Mapping[str, bytes]) -> None:
@@ -87,7 +110,7 @@ def check_tokenizer(manifest: bundle_pb2.Bundle, files: Mapping[str, bytes]) -> 
 
 
 def _open(
-    profile: bundle_pb2.Profile, files: Mapping[str, bytes], manifest: bundle_pb2.Bundle
+    profile: bundle_pb2.Profile, files: Mapping[str, bytes], manifest: bundle_pb2.Bundle, device: Device = "cpu"
 ) -> tuple[OnnxMachine, ModelPorts]:
     contrib = profile.precision == bundle_pb2.PRECISION_INT8 or profile.state_in_place
     domains = PLAIN | {CONTRIB} if contrib else PLAIN
@@ -125,7 +148,10 @@ def _open(
         target_vocabularies=read_target_vocabularies(manifest, step, predictable),
     )
     in_place = ports.shared if profile.state_in_place else None
-    return OnnxMachine(files[profile.encode.file], files[profile.step.file], in_place=in_place), ports
+    if in_place and device != "cpu":
+        raise BundleError(f"Profile {profile.name!r} writes its state in place, which only a processor is asked to do.")
+    graphs = files[profile.encode.file], files[profile.step.file]
+    return OnnxMachine(*graphs, in_place=in_place, device=device), ports
 
 
 def _port(port: bundle_pb2.Port) -> Port:
@@ -141,26 +167,29 @@ def _port(port: bundle_pb2.Port) -> Port:
     )
 
 
-def _compare(manifest: bundle_pb2.Bundle, machines: Mapping[str, tuple[OnnxMachine, ModelPorts]], say: Say) -> None:
-    """Hold every profile against the first one, allowing what both of their parity records allow."""
-    first, *rest = manifest.profiles
-    reference, ports = machines[first.name]
+def _compare(
+    first: bundle_pb2.Profile,
+    profile: bundle_pb2.Profile,
+    opened: tuple[OnnxMachine, ModelPorts],
+    candidate: OnnxMachine,
+    say: Say,
+) -> None:
+    """Hold a profile against the first one, as it was opened, allowing what both of their parity records allow."""
+    reference, ports = opened
     rng = np.random.default_rng(2)
     sources: list[Source] = (
         [*random_sources(16, 20, ports.vocabulary, rng)]
         if ports.picture is None
         else [*random_pictures(8, ports.picture, rng)]
     )
-    for profile in rest or [first]:
-        allowed = first.parity.tolerance + profile.parity.tolerance
-        record = measure(
-            reference, machines[profile.name][0], ports, grid=Grid(), tolerances={"": allowed}, sources=sources
-        )
-        worst = max(record.ports, key=lambda port: port.worst_absolute)
-        say(
-            f"profiles {first.name} and {profile.name}: at most {worst.worst_absolute:.2g} apart, in {worst.port}; "
-            f"greedy choices on random sources agree to {record.greedy_agreement:.1%}"
-        )
+    allowed = first.parity.tolerance + profile.parity.tolerance
+    record = measure(reference, candidate, ports, grid=Grid(), tolerances={"": allowed}, sources=sources)
+    worst = max(record.ports, key=lambda port: port.worst_absolute)
+    say(
+        f"profiles {first.name} and {profile.name} on {candidate.provider}: at most {worst.worst_absolute:.2g} apart, "
+        f"in {worst.port}, where {allowed:.2g} is allowed; greedy choices on random sources agree to "
+        f"{record.greedy_agreement:.1%}"
+    )
 
 
 _DESCRIPTION = """\
@@ -171,10 +200,15 @@ there and within what can be served; the graphs must have the promised ports, op
 that is installed; the tokenizer must fit the model; every profile must have a record of how far it was from its model,
 on every port and within what was allowed; all profiles must compute the same, within what they promise, over sizes and
 padding, without NaN, and with attention that is exactly 0 on padding.
+
+The profile cuda was compared with its model on a processor that rounded as a graphics card does. On a machine with such
+a card (`pip install '.[cuda]' onnx`), --device cuda runs it there and compares it with the first profile on the
+processor.
 """
 _EPILOG = """\
-example:
+examples:
   python -m export.verify models/en-es-rnn/1
+  python -m export.verify bundles/en-xx/1 --profile cuda --device cuda
 
 exit code: 0 if everything holds, 1 if something does not; what, and in which file, is on stderr.
 """
@@ -186,17 +220,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     parser.epilog = _EPILOG
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the folder NAME/VERSION that holds bundle.json")
+    parser.add_argument("--profile", default="", help="compare this profile alone with the first one (default: all)")
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="where --profile, or else the profile cuda, runs (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, say what was found, and return the exit code: 0 if everything holds, 1 if not."""
     bundle: Path = arguments.bundle
+    device: Device = arguments.device
+    profile: str = arguments.profile or ("cuda" if device == "cuda" else "")
     try:
-        verify(bundle, lambda line: sys.stdout.write(f"{line}\n"))
+        verify(bundle, lambda line: sys.stdout.write(f"{line}\n"), profile=profile, device=device)
     except ExportError as error:
         sys.stderr.write(f"{bundle} is refused: {error}\n")
         return 1
-    sys.stdout.write(f"{bundle} holds\n")
+    sys.stdout.write(f"{bundle} holds{f', profile {profile} on {device}' if profile else ''}\n")
     return 0
 
 

@@ -51,6 +51,23 @@ class AttentionChoice:
         return self.layers is not None
 
 
+def read_encoder_attention(encoding: attention_pb2.AttentionEncoding.ValueType, bundle: LoadedBundle) -> Encoding:
+    """Check that a model has self-attention over pictures to give, and how it is wanted.
+
+    Raises:
+        InvalidRequest: there is no such encoding.
+        UnsupportedByModel: the model has no such attention.
+    """
+    found = _ENCODINGS.get(encoding)
+    if found is None:
+        raise InvalidRequest("encoder_attention", f"{encoding} is no AttentionEncoding")
+    if not any(port.role == "encoder_attention" for port in bundle.encode.outputs):
+        raise UnsupportedByModel(
+            "NO_ENCODER_ATTENTION", f"the encoder of model {bundle.key.name} has no self-attention to return"
+        )
+    return found
+
+
 def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle) -> AttentionChoice:
     """Check which attention is wanted of a model.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from google.protobuf import json_format
@@ -38,6 +38,7 @@ __all__ = [
 
 FORMAT_VERSION = 1
 MANIFEST = "bundle.json"
+PROFILE_FOR_CUDA = "cuda"
 MODEL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 MODEL_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -59,7 +60,8 @@ class LoadedBundle:
         task: what it is for.
         image: what a model that reads pictures takes; None for the others.
         profile: which pair of graphs was chosen.
-        encode, step: those graphs.
+        for_cuda: the same bundle with the graphs that are for CUDA, if it has such and no profile was named.
+        encode, step: the graphs of the profile.
         state_in_place: the step of this profile writes buffers of state, which have an axis `target`, where it reads
             them.
         tokenizer_path: of tokenizer.json.
@@ -82,6 +84,7 @@ class LoadedBundle:
     task: Task
     image: ImageInput | None
     profile: str
+    for_cuda: LoadedBundle | None = field(default=None, repr=False)
     encode: GraphSpec
     step: GraphSpec
     state_in_place: bool
@@ -111,7 +114,7 @@ def load_bundle(directory: Path, *, profile: str | None = None) -> LoadedBundle:
 
     Args:
         directory: holds bundle.json and the files that it lists, and nothing else.
-        profile: which graphs to run; None takes the default of the bundle.
+        profile: which graphs to run; None takes the default of the bundle, and leaves those for CUDA at hand.
 
     Raises:
         BundleError: something is missing, altered, unknown or contradictory; names the bundle, the file or field, what
@@ -156,7 +159,8 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
     if vocabularies and not ends:
         raise BundleError("target_vocabularies are there, but no tokenizer.target_end_ids to choose one by")
 
-    return LoadedBundle(
+    in_place = {entry.name: entry.state_in_place for entry in manifest.profiles}
+    loaded = LoadedBundle(
         directory=directory,
         manifest=manifest,
         digest=hashlib.sha256(content).hexdigest(),
@@ -166,7 +170,7 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         profile=chosen,
         encode=pairs[chosen][0],
         step=pairs[chosen][1],
-        state_in_place=next(entry.state_in_place for entry in manifest.profiles if entry.name == chosen),
+        state_in_place=in_place[chosen],
         tokenizer_path=directory / manifest.tokenizer.file,
         pad_id=manifest.tokenizer.pad_id,
         unknown_id=manifest.tokenizer.unknown_id,
@@ -181,6 +185,15 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         heads=manifest.attention.heads,
         alignment_heads=alignment_heads,
         alignment_lag=manifest.attention.alignment_lag,
+    )
+    if profile is not None or PROFILE_FOR_CUDA not in pairs:
+        return loaded
+    encode, step = pairs[PROFILE_FOR_CUDA]
+    return replace(
+        loaded,
+        for_cuda=replace(
+            loaded, profile=PROFILE_FOR_CUDA, encode=encode, step=step, state_in_place=in_place[PROFILE_FOR_CUDA]
+        ),
     )
 
 

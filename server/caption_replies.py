@@ -6,12 +6,12 @@ It does not know requests on the wire, files of pictures, queues or threads.
 from __future__ import annotations
 
 from regard.v1 import attention_pb2, captioning_pb2
-from server.alignment import merge_targets
+from server.alignment import Encoding, merge_targets
 from server.attention_choice import AttentionChoice
-from server.hypotheses import chosen_weights, fill_hypothesis, fill_timing, fill_weights
+from server.hypotheses import all_finite, chosen_weights, fill_hypothesis, fill_timing, fill_values, fill_weights
 from server.image_input import ImageInput
 from server.images import Picture
-from server.request import DecodeResult, Hypothesis
+from server.request import DecodeResult, Hypothesis, Weights
 from server.text import RenderedTarget, TextPipeline
 
 
@@ -22,6 +22,7 @@ def write_caption(
     pipeline: TextPipeline,
     image: ImageInput,
     attention: AttentionChoice | None,
+    encoder_attention: Encoding | None,
 ) -> captioning_pb2.CaptionResult:
     """Write the answer to one picture.
 
@@ -31,6 +32,7 @@ def write_caption(
         pipeline: turns ids into text.
         image: whose rows and columns the maps have.
         attention: what to send of it, or None.
+        encoder_attention: how the encoder's self-attention is sent, which the result then has; None to send none.
 
     Raises:
         ValueError: a number in the result is not finite.
@@ -42,6 +44,8 @@ def write_caption(
         fill_hypothesis(filled, hypothesis, target)
         if attention is not None:
             _fill_maps(filled.attention, hypothesis, target, image, attention)
+    if encoder_attention is not None and result.encoder_attention is not None:
+        _fill_encoder_attention(reply.encoder_attention, result.encoder_attention, image, encoder_attention)
     reply.text = reply.hypotheses[0].text
     reply.image.format = picture.format
     reply.image.width, reply.image.height = picture.width, picture.height
@@ -49,6 +53,17 @@ def write_caption(
     reply.image.rows, reply.image.columns = image.rows, image.columns
     fill_timing(reply.timing, result.timing)
     return reply
+
+
+def _fill_encoder_attention(
+    reply: attention_pb2.Attention, weights: Weights, image: ImageInput, encoding: Encoding
+) -> None:
+    layers, heads = weights.shape[:2]
+    reply.axes.extend(("layer", "head", "query_row", "query_column", "row", "column"))
+    reply.shape.extend((layers, heads, *(image.rows, image.columns) * 2))
+    reply.layers.extend(range(layers))
+    reply.heads.extend(range(heads))
+    fill_values(reply, all_finite(weights), encoding)
 
 
 def _fill_maps(

@@ -76,11 +76,20 @@ class CaptionService:
                     continue
                 picture, (result,) = answer
                 response.results.append(
-                    write_caption(picture, result, pipeline=pipeline, image=image, attention=order.attention)
+                    write_caption(
+                        picture,
+                        result,
+                        pipeline=pipeline,
+                        image=image,
+                        attention=order.attention,
+                        encoder_attention=order.encoder_attention,
+                    )
                 )
             return response
 
         cells = image.cells * call.target_tokens if order.attention is not None else 0
+        if order.encoder_attention is not None:
+            cells += image.cells**2 * len(answers)
         return Draft(write=write, small=is_small(call, len(answers), cells=cells))
 
     async def _prepare(
@@ -109,6 +118,12 @@ class CaptionService:
                 items.append(error)
                 continue
             call.account.add(picture.pixels.nbytes)
-            asked = DecodeRequest(source=picture.pixels, search=search, keep_attention=keep_attention, context=context)
+            asked = DecodeRequest(
+                source=picture.pixels,
+                search=search,
+                keep_attention=keep_attention,
+                keep_encoder_attention=order.encoder_attention is not None,
+                context=context,
+            )
             items.append(Prepared(item=picture, requests=[asked], sources=1))
         return alone(items)

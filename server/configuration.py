@@ -98,7 +98,9 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
             "NAME",
             "answers requests for its task that name no model (default: en-xx where it is embedded, else the first)",
         ),
-        _text("profile", "NAME", "graphs to run: portable, cpu, cuda (default: what each bundle says)"),
+        _text(
+            "profile", "NAME", "graphs to run: portable, cpu, cuda (default: cuda on a GPU, else what each bundle says)"
+        ),
         _text("device", "|".join(DEVICES), "where to run; cuda that is not there is an error, never a silent fallback"),
     ),
     "network": (

@@ -59,6 +59,7 @@ class DecoderFacts:
         max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
         max_target_tokens: of one segment, end of sentence not counted.
         pixels: height and width of the pictures that the model reads; None if it reads ids.
+        encoder_attention: whether `encode` can also return how the cells of pictures looked at each other.
     """
 
     memory: tuple[PortSpec, ...]
@@ -77,6 +78,7 @@ class DecoderFacts:
     state_in_place: bool = False
     alignment_lag: int = 0
     pixels: tuple[int, int] | None = None
+    encoder_attention: bool = False
     choices: tuple[TokenChoice, ...] = ()
     ids: Ids | None = None
 
@@ -125,12 +127,14 @@ class Decoder(Protocol):
         """Sizes and ids."""
         ...
 
-    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids, *, encoder_attention: bool = False) -> Tensors:
         """Read source [batch, source], of which the first source_length [batch] ids of each row are real.
 
         A model that reads pictures gets pixels uint8 [batch, height, width, 3], all of whose positions are real.
 
-        Returns every memory tensor and those state tensors that do not begin as zeros by name, axis 0 being batch.
+        Returns every memory tensor and those state tensors that do not begin as zeros by name, axis 0 being batch; with
+        encoder_attention, which takes a model that has it, also `attention.encoder` float32
+        [batch, layer, head, query, source].
         """
         ...
 

@@ -11,9 +11,7 @@ import numpy as np
 
 from server.errors import BundleError
 from server.image_input import ImageInput
-from server.ports import STATE_OUTPUT_PREFIX, TARGET, Axes, GraphSpec, PortSpec, Role, show_axes
-
-_ENCODER_ATTENTION = "attention.encoder"
+from server.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, Axes, GraphSpec, PortSpec, Role, show_axes
 
 
 def check_graphs(
@@ -100,10 +98,15 @@ def _check_encode(encode: GraphSpec, image: ImageInput | None, where: str) -> No
     if len(looked) == len(encode.outputs):
         raise BundleError(f"{where}: encode outputs hold neither memory nor state; at least one is needed")
     for port in looked:
-        if port.name != _ENCODER_ATTENTION or port.dtype != np.float32 or len(port.axes) != 5:
+        sound = port.name == ENCODER_ATTENTION and port.dtype == np.float32 and len(port.axes) == 5
+        if image is not None:
+            # It is served, and all pictures have as many cells.
+            named = any(isinstance(axis, str) for axis in port.axes[1:])
+            sound = sound and not named and port.axes[3:] == (image.cells, image.cells)
+        if not sound:
             raise BundleError(
-                f"{where}: encode outputs: {port.name!r} is {_describe(port)}, expected {_ENCODER_ATTENTION!r} "
-                "float32 [batch, layer, head, query, source]"
+                f"{where}: encode outputs: {port.name!r} is {_describe(port)}, expected {ENCODER_ATTENTION!r} "
+                f"float32 [batch, layer, head, query, source]{'' if image is None else f' of {image.cells} cells'}"
             )
 
 

@@ -120,8 +120,13 @@ def fill_weights(
         reply.layers.extend(choice.layers or ())
         reply.heads.extend(choice.heads or ())
     reply.shape.extend((*weights.shape[:-1], *shape))
-    reply.encoding = _ENCODINGS[choice.encoding]
-    reply.values = encode_weights(weights, choice.encoding)
+    fill_values(reply, weights, choice.encoding)
+
+
+def fill_values(reply: attention_pb2.Attention, weights: Weights, encoding: Encoding) -> None:
+    """Write weights, whatever their axes are."""
+    reply.encoding = _ENCODINGS[encoding]
+    reply.values = encode_weights(weights, encoding)
 
 
 def chosen_weights(hypothesis: Hypothesis, choice: AttentionChoice) -> Weights:

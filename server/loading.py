@@ -23,7 +23,7 @@ from server.metrics import Metrics
 from server.processors import available_processors
 from server.registry import Registry
 from server.request import CallContext, DecodeRequest, Ids, ModelKey, Pixels, SearchOptions
-from server.session import CUDA, open_model
+from server.session import CUDA, open_model, suited
 from server.settings import EMBEDDED_DEFAULT, EMBEDDED_MODELS, ServerSettings
 from server.submission import decode
 from server.text import TextPipeline
@@ -96,6 +96,7 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
     for warning in registry.warnings:
         logs.write(_log, logging.WARNING, "left aside", {"reason": warning})
     models = await asyncio.to_thread(lambda: {bundle.key: open_bundle(bundle) for bundle in registry.bundles})
+    registry = registry.holding([suited(bundle, models[bundle.key].provider) for bundle in registry.bundles])
     pipelines = await asyncio.to_thread(lambda: {bundle.key: TextPipeline(bundle) for bundle in registry.bundles})
     providers = frozenset(model.provider for model in models.values())
     workers = settings.workers or (1 if CUDA in providers else available_processors())

@@ -14,7 +14,8 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from regard.v1 import captioning_pb2, translation_pb2
-from server.attention_choice import AttentionChoice, read_attention
+from server.alignment import Encoding
+from server.attention_choice import AttentionChoice, read_attention, read_encoder_attention
 from server.bounds import check_count
 from server.bundle import LoadedBundle
 from server.decoding_choice import DEFAULT_LENGTH_PENALTY, DecodingChoice, check_length_penalty, read_decoding
@@ -51,10 +52,15 @@ class ScoreOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionOrder:
-    """A checked CaptionRequest, but for its pictures, which are read one by one, for a bad one fails alone."""
+    """A checked CaptionRequest, but for its pictures, which are read one by one, for a bad one fails alone.
+
+    Attributes:
+        encoder_attention: how the weights of the encoder's self-attention are sent; None to send none.
+    """
 
     decoding: DecodingChoice
     attention: AttentionChoice | None
+    encoder_attention: Encoding | None
     priority: int
 
 
@@ -103,9 +109,11 @@ def read_caption_request(
     """As `read_translate_request`. No pictures are fine."""
     check_count("images", len(request.images), limits.max_images)
     refuse_unknown_fields(request)
+    looked = request.HasField("encoder_attention")
     return CaptionOrder(
         decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        encoder_attention=read_encoder_attention(request.encoder_attention, bundle) if looked else None,
         priority=request.priority,
     )
 

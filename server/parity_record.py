@@ -12,7 +12,7 @@ from server.ports import GraphSpec
 # What a record may allow itself: rounding where numbers are floating, and a log-probability that still means something
 # where they are bytes.
 LARGEST_TOLERANCE = 0.01
-LARGEST_TOLERANCE_INT8 = 10.0
+LARGEST_TOLERANCES = {bundle_pb2.PRECISION_FLOAT16: 0.1, bundle_pb2.PRECISION_INT8: 10.0}
 
 
 def check_parity(profile: bundle_pb2.Profile, encode: GraphSpec, step: GraphSpec, *, where: str) -> None:
@@ -30,7 +30,7 @@ def check_parity(profile: bundle_pb2.Profile, encode: GraphSpec, step: GraphSpec
     if not profile.HasField("parity"):
         raise BundleError(f"{where}: parity is missing, so nothing says that its graphs compute what the model does")
     parity = profile.parity
-    most = LARGEST_TOLERANCE_INT8 if profile.precision == bundle_pb2.PRECISION_INT8 else LARGEST_TOLERANCE
+    most = LARGEST_TOLERANCES.get(profile.precision, LARGEST_TOLERANCE)
     # Written so that what is no number is refused.
     if not 0 < parity.tolerance <= most:
         raise BundleError(f"{where}: parity.tolerance is {parity.tolerance}, expected a positive number up to {most:g}")

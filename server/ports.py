@@ -33,6 +33,8 @@ Axes = tuple[str | int, ...]
 STATE_OUTPUT_PREFIX = "next."
 # Axis along which a state grows by one entry a step.
 TARGET = "target"
+# What encoding itself looked at.
+ENCODER_ATTENTION = "attention.encoder"
 
 _ROLES: Mapping[int, Role] = {
     bundle_pb2.PORT_ROLE_SOURCE: "source",

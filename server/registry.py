@@ -9,6 +9,7 @@ server that starts without a model that it was given would look healthy and fail
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,6 +95,16 @@ class Registry:
         if default is not None and default not in names:
             raise SettingsError(f"the default model {default!r} is none of {', '.join(sorted(set(names)))}")
         return cls(list(found.values()), default=default, preferred=preferred, warnings=warnings)
+
+    def holding(self, bundles: Sequence[LoadedBundle]) -> Self:
+        """The same registry of the same bundles, perhaps with other graphs: one for each that it has, of its key."""
+        held = copy.copy(self)
+        by_key = {bundle.key: bundle for bundle in bundles}
+        held._bundles = tuple(by_key[bundle.key] for bundle in self._bundles)
+        held._by_key = by_key
+        held._newest = {name: by_key[bundle.key] for name, bundle in self._newest.items()}
+        held._defaults = {task: by_key[bundle.key] for task, bundle in self._defaults.items()}
+        return held
 
     @property
     def bundles(self) -> tuple[LoadedBundle, ...]:

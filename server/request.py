@@ -75,6 +75,7 @@ class DecodeRequest:
         search: how to search. Ignored but for `length_penalty` when `forced_target` is given.
         forced_target: ids [target] without end of sentence, to be scored instead of searched; may be empty.
         keep_attention: whether `Hypothesis.attention` holds every layer and head, or is None.
+        keep_encoder_attention: whether `DecodeResult.encoder_attention` is there, or is None.
         context: who asks.
     """
 
@@ -82,6 +83,7 @@ class DecodeRequest:
     search: SearchOptions
     forced_target: Ids | None = None
     keep_attention: bool = False
+    keep_encoder_attention: bool = False
     context: CallContext
 
 
@@ -122,10 +124,18 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DecodeResult:
-    """The answer to one `DecodeRequest`: at most n_best hypotheses, best first, no two with equal tokens."""
+    """The answer to one `DecodeRequest`.
+
+    Attributes:
+        hypotheses: at most n_best, best first, no two with equal tokens.
+        timing: where the time went.
+        encoder_attention: how the cells of the picture looked at each other [layer, head, query, source], if it was
+            asked for, else None.
+    """
 
     hypotheses: tuple[Hypothesis, ...]
     timing: Timing
+    encoder_attention: Weights | None = None
 
 
 class ModelKey(NamedTuple):

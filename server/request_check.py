@@ -32,6 +32,8 @@ def check_request(request: DecodeRequest, facts: DecoderFacts, settings: EngineS
     else:
         _within("source", "tokens", len(request.source), 1, facts.max_source_tokens)
         _known("source", request.source, facts)
+    if request.keep_encoder_attention and not facts.encoder_attention:
+        raise InvalidRequest("keep_encoder_attention", "is set, but the model has no such attention")
     search = request.search
     penalty = search.length_penalty
     if not math.isfinite(penalty) or abs(penalty) > _STEEPEST_PENALTY:

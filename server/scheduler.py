@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from server.errors import QueueFull, RegardError
-from server.request import DecodeRequest, DecodeResult, ModelKey
+from server.request import DecodeRequest, DecodeResult, ModelKey, Weights
 
 # Bounds of the advice to try again, seconds.
 _SOONEST_RETRY = 0.1
@@ -49,6 +49,8 @@ class Job:
         waiting: it is in the queue.
         cancelled: the caller went away.
         delivered: the outcome is out, or about to be; whoever sets it calls `deliver`.
+        encoder_attention: what encoding looked at [layer, head, query, source], once it is encoded and if that was
+            asked for.
     """
 
     pool: PoolKey
@@ -59,6 +61,7 @@ class Job:
     waiting: bool = False
     cancelled: bool = False
     delivered: bool = False
+    encoder_attention: Weights | None = None
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from server.bundle import LoadedBundle
 from server.decoder import Tensors
 from server.errors import BundleError, DeviceUnavailable
 from server.graph_check import check_ports, describe
-from server.ports import STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
+from server.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
 from server.request import Ids, Pixels
 from server.state import buffer_shape
 
@@ -54,12 +54,12 @@ class OpenModel:
         self.facts = describe(bundle)
         self._encode = encode
         self._step = step
-        # A buffer begins empty, whatever the graph says. What encoding itself looked at is of no use to a step.
+        # A buffer begins empty, whatever the graph says. What encoding itself looked at is for callers who ask.
         self._encoded = [
             port.name for port in bundle.encode.outputs if TARGET not in port.axes and port.role != "encoder_attention"
         ]
 
-    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids, *, encoder_attention: bool = False) -> Tensors:
         """Read source int64 [batch, source], or pixels uint8 [batch, height, width, 3]; see `Decoder.encode`.
 
         Raises:
@@ -68,8 +68,8 @@ class OpenModel:
         if 0 in source.shape or not len(source_length) or int(source_length.min()) < 1:
             raise ValueError(f"source has shape {source.shape} and lengths {source_length}; all must be at least 1")
         inputs = {"source": source, "source_length": source_length} if self.facts.pixels is None else {"pixels": source}
-        outputs = self._encode.run(self._encoded, inputs)
-        return dict(zip(self._encoded, outputs, strict=True))
+        names = [*self._encoded, ENCODER_ATTENTION] if encoder_attention else self._encoded
+        return dict(zip(names, self._encode.run(names, inputs), strict=True))
 
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
         """Prepare a step over the first `rows` rows of the buffers; see `Decoder.bind_step`.
@@ -162,7 +162,8 @@ class OpenModel:
         source: Ids | Pixels = np.full((rows, width), self.facts.end_id, dtype=np.int64)
         if self.facts.pixels is not None:
             source = np.zeros((rows, *self.facts.pixels, 3), dtype=np.uint8)
-        encoded = self.encode(source, np.full(rows, width, dtype=np.int64))
+        length = np.full(rows, width, dtype=np.int64)
+        encoded = self.encode(source, length, encoder_attention=self.facts.encoder_attention)
         for port in self.bundle.encode.outputs:
             if port.name in encoded:
                 self._check_shape(port, encoded[port.name], rows, width)
@@ -221,24 +222,30 @@ def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int, t
         DeviceUnavailable: `cuda` was asked for and cannot be had.
     """
     provider = _provider(device)
+    chosen = suited(bundle, provider)
     try:
         sessions = [
-            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
-            for spec in (bundle.encode, bundle.step)
+            _open(chosen, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
+            for spec in (chosen.encode, chosen.step)
         ]
     except DeviceUnavailable:
         if device == "cuda":
             raise
-        provider = CPU
+        provider, chosen = CPU, bundle
         sessions = [
-            _open(bundle, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
-            for spec in (bundle.encode, bundle.step)
+            _open(chosen, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
+            for spec in (chosen.encode, chosen.step)
         ]
-    model = OpenModel(bundle, sessions[0], sessions[1], provider)
+    model = OpenModel(chosen, sessions[0], sessions[1], provider)
     # All pictures have the same number of positions.
     width = min(_PROBE_WIDTH, bundle.max_source_tokens) if bundle.image is None else bundle.max_source_tokens
     model.warm_up(widths=(width,), rows=(1, 2))
     return model
+
+
+def suited(bundle: LoadedBundle, provider: str) -> LoadedBundle:
+    """The bundle with the graphs for a provider: on CUDA those made for it, if it has them and none were named."""
+    return bundle.for_cuda or bundle if provider == CUDA else bundle
 
 
 def _provider(device: Device) -> str:

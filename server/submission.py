@@ -128,7 +128,8 @@ class _Text:
 
 def _size(result: DecodeResult) -> int:
     """Bytes of the arrays of a result, which are nearly all of it."""
-    return sum(
+    looked = 0 if result.encoder_attention is None else result.encoder_attention.nbytes
+    return looked + sum(
         hypothesis.tokens.nbytes
         + hypothesis.log_probabilities.nbytes
         + hypothesis.alignment.nbytes

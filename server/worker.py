@@ -16,6 +16,7 @@ from server.engine_settings import EngineSettings
 from server.errors import CallCancelled, DeadlinePassed, EngineFault, RegardError
 from server.observer import EngineObserver
 from server.pool import Ended, Pool
+from server.ports import ENCODER_ATTENTION
 from server.request import DecodeResult, ModelKey, Pixels, Timing
 from server.scheduler import Job, PoolKey
 
@@ -122,6 +123,10 @@ class Worker:
                 self._start(key, [job])
             return
         now = self._clock()
+        if (looked := encoded.get(ENCODER_ATTENTION)) is not None:
+            for row, job in enumerate(jobs):
+                # A copy, so that nobody holds the rows of others.
+                job.encoder_attention = looked[row].copy() if job.request.keep_encoder_attention else None
         for job in jobs:
             self._observer.queued(began - job.submitted)
             if self._decoders[key.model].facts.pixels is None:
@@ -147,7 +152,9 @@ class Worker:
         decoder = self._decoders[key.model]
         if decoder.facts.pixels is not None:
             pixels: Pixels = np.stack([job.request.source for job in jobs], dtype=np.uint8)
-            return decoder.encode(pixels, np.full(len(jobs), key.width, dtype=np.int64))
+            length = np.full(len(jobs), key.width, dtype=np.int64)
+            looked = any(job.request.keep_encoder_attention for job in jobs)
+            return decoder.encode(pixels, length, encoder_attention=looked)
         source = np.full((len(jobs), key.width), decoder.facts.pad_id, dtype=np.int64)
         length = np.array([len(job.request.source) for job in jobs], dtype=np.int64)
         for row, job in enumerate(jobs):
@@ -175,7 +182,8 @@ class Worker:
             steps=ended.steps,
             mean_batch_rows=ended.mean_rows,
         )
-        self._finish(job, DecodeResult(hypotheses=ended.hypotheses, timing=timing))
+        result = DecodeResult(hypotheses=ended.hypotheses, timing=timing, encoder_attention=job.encoder_attention)
+        self._finish(job, result)
 
     def _finish(self, job: Job, outcome: DecodeResult | RegardError) -> None:
         self._held.pop(job, None)

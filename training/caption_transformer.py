@@ -48,7 +48,8 @@ class TransformerDecoder(nn.Module):
         keys, found = zip(*(layer.cross_attention.project(states) for layer in self._layers()), strict=True)
         memory = GridMemory(torch.stack(keys, dim=1), torch.stack(found, dim=1))
         nothing = memory.keys[:, :, :, :0]
-        position = torch.zeros(len(values), dtype=torch.long, device=values.device)
+        # Not len(values), which a graph would freeze.
+        position = torch.zeros(values.shape[0], dtype=torch.long, device=values.device)
         return memory, TransformerState(nothing, nothing, position)
 
     def step(

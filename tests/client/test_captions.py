@@ -12,7 +12,7 @@ from client import AsyncClient, AttentionQuery, Caption, Client, DeadlinePassed,
 from client.batches import MAX_CALL_BYTES, MAX_CALL_IMAGES
 from client.replies import caption
 from client.requests import caption_request
-from regard.v1 import captioning_pb2, decoding_pb2
+from regard.v1 import attention_pb2, captioning_pb2, decoding_pb2
 from tests.client.fake_server import COLUMNS, ROWS, FakeServer, answer_pictures, caption_of
 
 
@@ -183,6 +183,35 @@ def test_both_clients_give_the_same_answers(fake_server: FakeServer, tmp_path: P
     maps = answers[2].maps
     assert maps is not None
     np.testing.assert_array_equal(maps, cells(0, 1))
+
+
+def test_what_the_encoder_looked_at_has_the_places_of_cells_on_both_sides() -> None:
+    assert not caption_request([b"x"], encoder_attention=False).HasField("encoder_attention")
+    assert caption_request([b"x"], encoder_attention=True).encoder_attention == attention_pb2.ATTENTION_ENCODING_FLOAT32
+    request = caption_request([b"a dog"], encoder_attention="uint8")
+    sent = np.arange(4 * (ROWS * COLUMNS) ** 2, dtype=np.uint8).reshape(2, 2, ROWS, COLUMNS, ROWS, COLUMNS)
+    result = caption_of(b"a dog", None)
+    result.encoder_attention.CopyFrom(
+        attention_pb2.Attention(
+            axes=["layer", "head", "query_row", "query_column", "row", "column"],
+            shape=sent.shape,
+            encoding=request.encoder_attention,
+            values=sent.tobytes(),
+        )
+    )
+    reply = captioning_pb2.CaptionResponse(results=[result])
+    looked = caption(reply, "word").encoder_attention
+    assert looked is not None
+    assert looked.dtype == np.float32
+    np.testing.assert_allclose(looked, sent / 255, rtol=1e-6)
+    reply.results[0].image.rows, reply.results[0].image.columns = COLUMNS, ROWS
+    with pytest.raises(UnreadableReply, match="within 3 x 2 cells"):
+        caption(reply, "word")
+
+
+def test_an_unknown_encoding_of_what_the_encoder_looked_at_is_refused() -> None:
+    with pytest.raises(ValueError, match="encoder_attention is 'float64'"):
+        caption_request([b"x"], encoder_attention="float64")  # type: ignore[typeddict-item]  # the point of the test
 
 
 def test_a_map_that_is_no_map_of_the_picture_is_refused() -> None:

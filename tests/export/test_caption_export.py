@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import io
-from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from export.build import BuildSettings, build
-from export.bundle import Bundle, write_bundle
+from export.bundle import Bundle
 from export.captioner import open_captioner
 from export.card import render_card
-from export.errors import BundleError, TraceError
+from export.errors import BundleError
 from export.graphs import TorchMachine
 from export.greedy import BEGIN, random_pictures, step_inputs
 from export.manifest import check_image
-from export.parity import Grid
 from export.ports import NEXT, Port, Role
 from export.runtime import OnnxMachine
 from export.storage import round_weights
 from export.verify import verify
 from regard.v1 import attention_pb2, bundle_pb2, captioning_pb2, captioning_pb2_grpc
-from tests.export.toy import quiet
+from tests.export.captioners import Made, export_untrained
 from tests.server.serving import PATIENCE, serving
-from training import checkpoint
-from training.caption_data import plain
 from training.captioner import Captioner, CaptionerConfig
-from training.checkpoint import Checkpoint
 from training.search import SearchConfig, search
-from training.toy_pictures import make_squares
-from training.vocabulary import Vocabulary
 
 SIZES = CaptionerConfig(
     vocabulary=78,
@@ -56,44 +46,10 @@ SIZES = CaptionerConfig(
 CELLS = 9
 
 
-class Made(NamedTuple):
-    """A captioner, its bundle and the folder of that."""
-
-    captioner: Captioner
-    bundle: Bundle
-    folder: Path
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """An untrained captioner, with self-attention over the map, exported once; nobody may write to it."""
-    corpus = make_squares(pictures=64)
-    vocabulary, output = Vocabulary.train([], [plain(each.captions[0]) for each in corpus.train], size=120)
-    torch.manual_seed(2)  # pyright: ignore[reportUnknownMemberType]  half typed
-    captioner = Captioner(replace(SIZES, vocabulary=vocabulary.size, output=output)).eval()
-    with torch.no_grad():
-        for parameter in captioner.parameters():
-            parameter.mul_(1.5)
-    root = tmp_path_factory.mktemp("captioner")
-    run = Checkpoint(
-        recipe="toy_squares",
-        model=captioner,
-        vocabulary=vocabulary,
-        metrics={},
-        provenance={"data": {"origin": corpus.origin}},
-    )
-    checkpoint.save(root / "run", run)
-    settings = BuildSettings(
-        calibration_pictures=8,
-        compared_pictures=8,
-        # Untrained, it is often undecided, and int8 then decides otherwise.
-        least_agreement=0.0,
-        grid=Grid(batches=(1, 3), steps=2),
-    )
-    bundle = build(root / "run", settings, quiet)
-    folder = root / "models" / "captions" / "1"
-    write_bundle(folder, bundle)
-    return Made(captioner, bundle, folder)
+    return export_untrained(SIZES, recipe="toy_squares", root=tmp_path_factory.mktemp("captioner"))
 
 
 def machine(bundle: Bundle, profile: str) -> OnnxMachine:
@@ -210,12 +166,6 @@ def test_the_card_says_first_what_the_data_forbid(made: Made) -> None:
     assert "a caption" in card.lower()
 
 
-def test_a_growing_state_is_refused_with_a_sentence() -> None:
-    transformer = Captioner(replace(SIZES, decoder="transformer", layers=1, heads=2)).eval()
-    with pytest.raises(TraceError, match="Transformer over pictures"):
-        open_captioner(transformer, vocabulary=SIZES.vocabulary)
-
-
 def test_next_states_are_named_after_states(made: Made) -> None:
     ports = open_captioner(made.captioner, vocabulary=made.captioner.config.vocabulary).ports
 
@@ -227,7 +177,7 @@ def test_next_states_are_named_after_states(made: Made) -> None:
 
 @pytest.mark.parametrize("profile", ["portable", "cpu"])
 def test_served_captions_have_a_map_for_every_token(made: Made, profile: str) -> None:
-    """The self-attention block and the attention over its map, in a real server."""
+    """The attention over the map, and the self-attention within it, in a real server."""
     pixels = random_pictures(1, (24, 24, 3), np.random.default_rng(5))[0]
     content = io.BytesIO()
     Image.fromarray(pixels).save(content, "PNG")
@@ -236,7 +186,12 @@ def test_served_captions_have_a_map_for_every_token(made: Made, profile: str) ->
     async def ask() -> captioning_pb2.CaptionResponse:
         async with serving(models=(made.folder.parents[1],), profile=profile) as served:
             return await captioning_pb2_grpc.CaptioningServiceStub(served.channel).Caption(
-                captioning_pb2.CaptionRequest(images=[content.getvalue()], attention=every_head), timeout=PATIENCE
+                captioning_pb2.CaptionRequest(
+                    images=[content.getvalue()],
+                    attention=every_head,
+                    encoder_attention=attention_pb2.ATTENTION_ENCODING_FLOAT32,
+                ),
+                timeout=PATIENCE,
             )
 
     (result,) = asyncio.run(ask()).results
@@ -246,6 +201,12 @@ def test_served_captions_have_a_map_for_every_token(made: Made, profile: str) ->
     assert weights.shape == (1, 1, len(hypothesis.tokens), 3, 3)
     assert len(hypothesis.tokens) > 0
     np.testing.assert_allclose(weights.sum(axis=(3, 4)), 1.0, atol=1e-5)
+    within = np.frombuffer(result.encoder_attention.values, "<f4").reshape(result.encoder_attention.shape)
+    with torch.no_grad():
+        _, _, looked = made.captioner.read(torch.as_tensor(pixels)[None])
+    assert looked is not None
+    assert within.shape == (1, 1, 3, 3, 3, 3)
+    np.testing.assert_allclose(within.reshape(1, 1, CELLS, CELLS), looked[0].numpy(), atol=1e-2)
     if profile == "portable":
         rounded = Captioner(made.captioner.config).eval()
         rounded.load_state_dict(made.captioner.state_dict())

@@ -16,7 +16,8 @@ from export.ports import ModelPorts, with_target_vocabularies
 from export.rewrite import copy
 from export.runtime import Arrays, OnnxMachine
 from export.sentences import target_vocabularies
-from export.transformer import Body, TransformerMachine
+from export.transformer import Body
+from export.transformer_machine import TransformerMachine
 from export.transformer_profiles import Traced, quantize_transformer
 from export.vocabularies import collect_tokens, pack_tokens, score_vocabularies, unpack_tokens
 from training.transformer import Transformer

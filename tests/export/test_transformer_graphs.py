@@ -17,7 +17,8 @@ from export.ports import ModelPorts
 from export.runtime import OnnxMachine
 from export.storage import store_as_float16
 from export.tables import store_tables
-from export.transformer import TransformerMachine, open_transformer
+from export.transformer import open_transformer
+from export.transformer_machine import TransformerMachine
 from export.transformer_profiles import Traced, quantize_transformer, rounded_for_storage
 from training.transformer import Transformer, TransformerConfig
 

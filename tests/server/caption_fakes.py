@@ -68,6 +68,13 @@ def redness(pixels: Pixels) -> Weights:
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
+def looks_within(pixels: Pixels) -> Weights:
+    """How cells look at each other [batch, layer 1, head 2, query, source]."""
+    red = np.repeat(redness(pixels)[:, None], CELLS, axis=1)
+    itself = np.broadcast_to(np.eye(CELLS, dtype=np.float32), red.shape)
+    return np.stack([itself, red], axis=1)[:, None]
+
+
 def picture(seed: int, *, beam_size: int = 1, no_repeat_ngram: int = 3) -> DecodeRequest:
     """A request for a picture of coloured noise."""
     random = np.random.default_rng(seed)
@@ -100,6 +107,8 @@ class FakeCaptioner:
         repeating: whether it says the colour of the first quarter again and again.
         before_encode: called with the number of pictures before they are encoded; may raise or wait.
         encoded: pictures of every batch so far.
+        looks_within: whether it has self-attention over the cells: one head sees itself, the other what is red.
+        looked: whether that was asked for, of every batch so far.
     """
 
     endless: bool = False
@@ -108,6 +117,8 @@ class FakeCaptioner:
     before_encode: Callable[[int], None] = nothing
     encoded: list[int] = field(default_factory=list[int])
     before_step: Callable[[list[Any]], None] = lambda sources: None
+    looks_within: bool = False
+    looked: list[bool] = field(default_factory=list[bool])
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,9 +144,10 @@ class FakeCaptioner:
             max_source_tokens=CELLS,
             max_target_tokens=LONGEST,
             pixels=(SIDE, SIDE),
+            encoder_attention=self.looks_within,
         )
 
-    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids, *, encoder_attention: bool = False) -> Tensors:
         """See `Decoder.encode`."""
         assert source.dtype == np.uint8
         assert source.shape[1:] == (SIDE, SIDE, 3)
@@ -143,14 +155,18 @@ class FakeCaptioner:
         self.before_encode(len(source))
         with self._lock:
             self.encoded.append(len(source))
+            self.looked.append(encoder_attention)
         pixels: Pixels = source.astype(np.uint8)
         names = list(COLOURS)
         seen = [[FIRST + names.index(colour) for colour in colours_of(one)] for one in pixels]
-        return {
+        made: dict[str, NDArray[Any]] = {
             "memory.looks": redness(pixels),
             "memory.colours": np.array(seen, dtype=np.int64),
             "state.position": np.zeros(len(source), dtype=np.int64),
         }
+        if encoder_attention:
+            made["attention.encoder"] = looks_within(pixels)
+        return made
 
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:
         """See `Decoder.bind_step`."""
@@ -177,7 +193,9 @@ class FakeCaptioner:
         return (logits - np.log(np.exp(logits).sum())).astype(np.float32)
 
 
-def write_caption_bundle(root: Path, *, name: str = "captions", without_attention: bool = False) -> Path:
+def write_caption_bundle(
+    root: Path, *, name: str = "captions", without_attention: bool = False, looks_within: bool = False
+) -> Path:
     """Make NAME/1 below a folder: a bundle of the fake captioner, whose graphs are files that nobody opens."""
     directory = root / name / "1"
     directory.mkdir(parents=True)
@@ -212,13 +230,14 @@ def write_caption_bundle(root: Path, *, name: str = "captions", without_attentio
     if without_attention:
         manifest["attention"] = {}
         del outputs[-1]
+    looked = [port("attention.encoder", "ENCODER_ATTENTION", "float32", "1", "2", str(CELLS), str(CELLS))]
     for profile in manifest["profiles"]:
         common = {"opset": 20, "irVersion": 10}
         profile["encode"] = {
             **common,
             "file": "encode.onnx",
             "inputs": [port("pixels", "PIXELS", "uint8", str(SIDE), str(SIDE), "3")],
-            "outputs": [*memory, port("state.position", "STATE", "int64")],
+            "outputs": [*memory, port("state.position", "STATE", "int64"), *looked * looks_within],
         }
         profile["step"] = {
             **common,

@@ -143,7 +143,7 @@ class FakeDecoder:
             max_target_tokens=self.max_target_tokens,
         )
 
-    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids, *, encoder_attention: bool = False) -> Tensors:
         """See `Decoder.encode`."""
         assert source.min() >= 0
         assert source_length.min() >= 1

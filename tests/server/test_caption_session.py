@@ -159,10 +159,14 @@ def test_pixels_become_memory_row_by_row_and_column_by_column(tmp_path: Path) ->
     assert encoded["memory.looks"][1].tolist() == [0, 200] + [0] * (ROWS * COLUMNS - 2)
 
 
-def test_what_the_encoder_looks_at_is_not_fetched(tmp_path: Path) -> None:
+def test_what_the_encoder_looks_at_is_fetched_only_when_asked_for(tmp_path: Path) -> None:
     model = opened(bundle_with_graphs(tmp_path, looks_at_itself=True))
-    encoded = model.encode(np.zeros((1, SIDE, SIDE, 3), dtype=np.uint8), np.array([CELLS]))
+    pixels, length = np.full((2, SIDE, SIDE, 3), 3, dtype=np.uint8), np.array([CELLS, CELLS])
+    encoded = model.encode(pixels, length)
     assert set(encoded) == {"memory.looks", "memory.colours", "state.position"}
+    asked = model.encode(pixels, length, encoder_attention=True)
+    assert set(asked) == {*encoded, "attention.encoder"}
+    np.testing.assert_array_equal(asked["attention.encoder"], np.full((2, 1, 1, CELLS, CELLS), 9))
 
 
 def test_a_graph_of_another_picture_size_than_promised_is_refused(tmp_path: Path) -> None:

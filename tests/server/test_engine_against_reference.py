@@ -53,7 +53,7 @@ class TorchDecoder:
         self.model = model
 
     @torch.inference_mode()
-    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids, *, encoder_attention: bool = False) -> Tensors:
         memory, state = self.model.encode(torch.as_tensor(source), torch.as_tensor(source_length))
         found = {f"memory.{name}": getattr(memory, name).numpy() for name in memory._fields}
         return {**found, "state.hidden": state.hidden.numpy()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from server.engine import Engine, EngineSettings, Outcome, Ticket
 from server.errors import CallCancelled, InvalidRequest
 from server.request import CallContext, DecodeRequest, DecodeResult, Hypothesis, ModelKey
-from tests.server.caption_fakes import CELLS, SIDE, FakeCaptioner, colours_of, picture
+from server.scheduler import Job, PoolKey
+from server.worker import Worker
+from tests.server.caption_fakes import CELLS, SIDE, FakeCaptioner, colours_of, looks_within, picture
 from tests.server.engine_fakes import END, FakeDecoder, FakeObserver, hashed_look, hashed_scores, request
 
 PICTURES, TEXTS = ModelKey("captions", "1"), ModelKey("texts", "1")
@@ -98,6 +101,43 @@ def test_a_caption_says_what_is_in_its_picture_and_its_maps_have_all_cells() -> 
     assert len(best.tokens) == len(colours_of(asked.source.astype(np.uint8)))
     assert best.alignment.shape == (len(best.tokens), CELLS)
     np.testing.assert_allclose(best.alignment.sum(axis=1), 1, atol=1e-5)
+
+
+def test_of_pictures_encoded_together_only_those_that_ask_get_what_the_encoder_looked_at() -> None:
+    captioner = FakeCaptioner(looks_within=True)
+    outcomes: list[Outcome] = []
+    worker = Worker(
+        {PICTURES: captioner},
+        EngineSettings(workers=1),
+        FakeObserver(),
+        clock=lambda: 0.0,
+        finish=lambda job, outcome: job.deliver(outcome),
+    )
+
+    def caption(*asked: DecodeRequest) -> None:
+        worker.start(
+            [
+                Job(pool=PoolKey(PICTURES, CELLS), rows=1, request=one, deliver=outcomes.append, submitted=0.0)
+                for one in asked
+            ]
+        )
+        while worker.step():
+            pass
+
+    asking = replace(picture(2), keep_encoder_attention=True)
+    caption(picture(1), asking)
+    caption(picture(1))
+    assert (captioner.encoded, captioner.looked) == ([2, 1], [True, False])
+    looked = [outcome.encoder_attention for outcome in outcomes if isinstance(outcome, DecodeResult)]
+    found = [weights for weights in looked if weights is not None]
+    assert (len(looked), len(found)) == (3, 1)
+    np.testing.assert_array_equal(found[0], looks_within(asking.source.astype(np.uint8)[None])[0])
+
+
+def test_a_model_without_self_attention_is_not_asked_for_it() -> None:
+    engine = Engine({PICTURES: FakeCaptioner()}, EngineSettings(), FakeObserver())
+    with pytest.raises(InvalidRequest, match="keep_encoder_attention"):
+        engine.submit(PICTURES, [replace(picture(1), keep_encoder_attention=True)], lambda _, outcome: None)
 
 
 def test_a_given_caption_is_scored() -> None:

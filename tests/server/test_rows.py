@@ -53,7 +53,7 @@ class CountingDecoder:
             state_in_place=in_place,
         )
 
-    def encode(self, source: Ids | Pixels, source_length: Ids) -> Tensors:
+    def encode(self, source: Ids | Pixels, source_length: Ids, *, encoder_attention: bool = False) -> Tensors:
         raise NotImplementedError
 
     def bind_step(self, inputs: Tensors, outputs: Tensors, rows: int) -> Callable[[], None]:

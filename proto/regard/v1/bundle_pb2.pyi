@@ -48,6 +48,8 @@ class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.V
     """Weights stored as float16, computation in float32."""
     PRECISION_INT8: _Precision.ValueType  # 3
     """Weight matrices in int8; activations quantised with scales that do not depend on batch-mates."""
+    PRECISION_FLOAT16: _Precision.ValueType  # 4
+    """Weights, computation, memory and state in float16; softmaxes, scores and attention in float32."""
 
 class Precision(_Precision, metaclass=_PrecisionEnumTypeWrapper): ...
 
@@ -57,6 +59,8 @@ PRECISION_FLOAT16_WEIGHTS: Precision.ValueType  # 2
 """Weights stored as float16, computation in float32."""
 PRECISION_INT8: Precision.ValueType  # 3
 """Weight matrices in int8; activations quantised with scales that do not depend on batch-mates."""
+PRECISION_FLOAT16: Precision.ValueType  # 4
+"""Weights, computation, memory and state in float16; softmaxes, scores and attention in float32."""
 Global___Precision: _TypeAlias = Precision  # noqa: Y015
 
 class _PortRole:
@@ -371,7 +375,7 @@ class Port(_message.Message):
     """Name in the graph: source, source_length, pixels, memory.X, state.X, token, scored_rows, scores, scores.LANGUAGE, attention, attention.encoder; a step writes next.state.X."""
     role: Global___PortRole.ValueType
     dtype: _builtins.str
-    """As ONNX writes it: float32, int64, bool."""
+    """As ONNX writes it: float32, float16, int64, bool."""
     @_builtins.property
     def axes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """One for each dimension: a name (batch, source, ...) if it varies, a number if it does not."""
@@ -585,11 +589,19 @@ class ParityRecord(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     PORTS_FIELD_NUMBER: _builtins.int
     GREEDY_AGREEMENT_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    EMULATED_FIELD_NUMBER: _builtins.int
     tolerance: _builtins.float
     """Largest difference allowed."""
     steps: _builtins.int
     greedy_agreement: _builtins.float
     """Token-level agreement of greedy decoding, 0 to 1."""
+    provider: _builtins.str
+    """Execution provider of ONNX Runtime that computed what was compared; CPUExecutionProvider where this is empty."""
+    emulated: _builtins.bool
+    """That provider lacks the precision of the profile: it computed each operator in float32, and results were rounded. The profile was not run on
+    the device that it is for.
+    """
     @_builtins.property
     def batches(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The shapes that were tried."""
@@ -607,10 +619,12 @@ class ParityRecord(_message.Message):
         steps: _builtins.int = ...,
         ports: _abc.Iterable[Global___PortDifference] | None = ...,
         greedy_agreement: _builtins.float = ...,
+        provider: _builtins.str = ...,
+        emulated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "greedy_agreement", b"greedy_agreement", "ports", b"ports", "source_lengths", b"source_lengths", "steps", b"steps", "tolerance", b"tolerance"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "emulated", b"emulated", "greedy_agreement", b"greedy_agreement", "ports", b"ports", "provider", b"provider", "source_lengths", b"source_lengths", "steps", b"steps", "tolerance", b"tolerance"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

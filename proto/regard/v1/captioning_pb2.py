@@ -26,7 +26,7 @@ from regard.v1 import attention_pb2 as regard_dot_v1_dot_attention__pb2
 from regard.v1 import decoding_pb2 as regard_dot_v1_dot_decoding__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aregard/v1/captioning.proto\x12\tregard.v1\x1a\x19regard/v1/attention.proto\x1a\x18regard/v1/decoding.proto\"\xb0\x01\n\x0e\x43\x61ptionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06images\x18\x03 \x03(\x0c\x12,\n\x08\x64\x65\x63oding\x18\x04 \x01(\x0b\x32\x1a.regard.v1.DecodingOptions\x12.\n\tattention\x18\x05 \x01(\x0b\x32\x1b.regard.v1.AttentionOptions\x12\x10\n\x08priority\x18\x06 \x01(\x05\"f\n\x0f\x43\x61ptionResponse\x12(\n\x05model\x18\x01 \x01(\x0b\x32\x19.regard.v1.ModelReference\x12)\n\x07results\x18\x02 \x03(\x0b\x32\x18.regard.v1.CaptionResult\"\xb1\x01\n\rCaptionResult\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.regard.v1.ItemError\x12\x0c\n\x04text\x18\x02 \x01(\t\x12)\n\nhypotheses\x18\x03 \x03(\x0b\x32\x15.regard.v1.Hypothesis\x12\x1f\n\x05image\x18\x04 \x01(\x0b\x32\x10.regard.v1.Image\x12!\n\x06timing\x18\x05 \x01(\x0b\x32\x11.regard.v1.Timing\"j\n\x05Image\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\x05\x12\x0e\n\x06height\x18\x03 \x01(\x05\x12\x13\n\x0borientation\x18\x04 \x01(\x05\x12\x0c\n\x04rows\x18\x05 \x01(\x05\x12\x0f\n\x07\x63olumns\x18\x06 \x01(\x05\x32U\n\x11\x43\x61ptioningService\x12@\n\x07\x43\x61ption\x12\x19.regard.v1.CaptionRequest\x1a\x1a.regard.v1.CaptionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aregard/v1/captioning.proto\x12\tregard.v1\x1a\x19regard/v1/attention.proto\x1a\x18regard/v1/decoding.proto\"\x84\x02\n\x0e\x43\x61ptionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0e\n\x06images\x18\x03 \x03(\x0c\x12,\n\x08\x64\x65\x63oding\x18\x04 \x01(\x0b\x32\x1a.regard.v1.DecodingOptions\x12.\n\tattention\x18\x05 \x01(\x0b\x32\x1b.regard.v1.AttentionOptions\x12\x10\n\x08priority\x18\x06 \x01(\x05\x12<\n\x11\x65ncoder_attention\x18\x07 \x01(\x0e\x32\x1c.regard.v1.AttentionEncodingH\x00\x88\x01\x01\x42\x14\n\x12_encoder_attention\"f\n\x0f\x43\x61ptionResponse\x12(\n\x05model\x18\x01 \x01(\x0b\x32\x19.regard.v1.ModelReference\x12)\n\x07results\x18\x02 \x03(\x0b\x32\x18.regard.v1.CaptionResult\"\xe2\x01\n\rCaptionResult\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.regard.v1.ItemError\x12\x0c\n\x04text\x18\x02 \x01(\t\x12)\n\nhypotheses\x18\x03 \x03(\x0b\x32\x15.regard.v1.Hypothesis\x12\x1f\n\x05image\x18\x04 \x01(\x0b\x32\x10.regard.v1.Image\x12!\n\x06timing\x18\x05 \x01(\x0b\x32\x11.regard.v1.Timing\x12/\n\x11\x65ncoder_attention\x18\x06 \x01(\x0b\x32\x14.regard.v1.Attention\"j\n\x05Image\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\r\n\x05width\x18\x02 \x01(\x05\x12\x0e\n\x06height\x18\x03 \x01(\x05\x12\x13\n\x0borientation\x18\x04 \x01(\x05\x12\x0c\n\x04rows\x18\x05 \x01(\x05\x12\x0f\n\x07\x63olumns\x18\x06 \x01(\x05\x32U\n\x11\x43\x61ptioningService\x12@\n\x07\x43\x61ption\x12\x19.regard.v1.CaptionRequest\x1a\x1a.regard.v1.CaptionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,13 +34,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'regard.v1.captioning_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CAPTIONREQUEST']._serialized_start=95
-  _globals['_CAPTIONREQUEST']._serialized_end=271
-  _globals['_CAPTIONRESPONSE']._serialized_start=273
-  _globals['_CAPTIONRESPONSE']._serialized_end=375
-  _globals['_CAPTIONRESULT']._serialized_start=378
-  _globals['_CAPTIONRESULT']._serialized_end=555
-  _globals['_IMAGE']._serialized_start=557
-  _globals['_IMAGE']._serialized_end=663
-  _globals['_CAPTIONINGSERVICE']._serialized_start=665
-  _globals['_CAPTIONINGSERVICE']._serialized_end=750
+  _globals['_CAPTIONREQUEST']._serialized_end=355
+  _globals['_CAPTIONRESPONSE']._serialized_start=357
+  _globals['_CAPTIONRESPONSE']._serialized_end=459
+  _globals['_CAPTIONRESULT']._serialized_start=462
+  _globals['_CAPTIONRESULT']._serialized_end=688
+  _globals['_IMAGE']._serialized_start=690
+  _globals['_IMAGE']._serialized_end=796
+  _globals['_CAPTIONINGSERVICE']._serialized_start=798
+  _globals['_CAPTIONINGSERVICE']._serialized_end=883
 # @@protoc_insertion_point(module_scope)

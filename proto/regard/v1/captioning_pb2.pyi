@@ -30,12 +30,17 @@ class CaptionRequest(_message.Message):
     DECODING_FIELD_NUMBER: _builtins.int
     ATTENTION_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    ENCODER_ATTENTION_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name of the model; empty means the first captioning model of the server."""
     version: _builtins.str
     """Version of the model; empty means the newest."""
     priority: _builtins.int
     """Higher goes first where requests wait; 0 is normal."""
+    encoder_attention: _attention_pb2.AttentionEncoding.ValueType
+    """Presence asks for the self-attention of the model's encoder: how the cells of the map looked at each other before anything was written. This is
+    how its weights are sent. A model without it is FAILED_PRECONDITION.
+    """
     @_builtins.property
     def images(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """The pictures, as the bytes of their files: JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF, told by their content and not by a name."""
@@ -55,12 +60,15 @@ class CaptionRequest(_message.Message):
         decoding: _decoding_pb2.DecodingOptions | None = ...,
         attention: _attention_pb2.AttentionOptions | None = ...,
         priority: _builtins.int = ...,
+        encoder_attention: _attention_pb2.AttentionEncoding.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "decoding", b"decoding"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_encoder_attention", b"_encoder_attention", "attention", b"attention", "decoding", b"decoding", "encoder_attention", b"encoder_attention"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "decoding", b"decoding", "images", b"images", "model", b"model", "priority", b"priority", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_encoder_attention", b"_encoder_attention", "attention", b"attention", "decoding", b"decoding", "encoder_attention", b"encoder_attention", "images", b"images", "model", b"model", "priority", b"priority", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__encoder_attention: _TypeAlias = _typing.Literal["encoder_attention"]  # noqa: Y015
+    _WhichOneofArgType__encoder_attention: _TypeAlias = _typing.Literal["_encoder_attention", b"_encoder_attention"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__encoder_attention) -> _WhichOneofReturnType__encoder_attention | None: ...
 
 Global___CaptionRequest: _TypeAlias = CaptionRequest  # noqa: Y015
 
@@ -99,6 +107,7 @@ class CaptionResult(_message.Message):
     HYPOTHESES_FIELD_NUMBER: _builtins.int
     IMAGE_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
+    ENCODER_ATTENTION_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The best hypothesis."""
     @_builtins.property
@@ -115,6 +124,10 @@ class CaptionResult(_message.Message):
     def image(self) -> Global___Image: ...
     @_builtins.property
     def timing(self) -> _decoding_pb2.Timing: ...
+    @_builtins.property
+    def encoder_attention(self) -> _attention_pb2.Attention:
+        """Only if asked for. Axes: layer, head, query_row, query_column, row, column. The weights of one query cell sum to 1 over row and column."""
+
     def __init__(
         self,
         *,
@@ -123,10 +136,11 @@ class CaptionResult(_message.Message):
         hypotheses: _abc.Iterable[_decoding_pb2.Hypothesis] | None = ...,
         image: Global___Image | None = ...,
         timing: _decoding_pb2.Timing | None = ...,
+        encoder_attention: _attention_pb2.Attention | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "image", b"image", "timing", b"timing"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["encoder_attention", b"encoder_attention", "error", b"error", "image", b"image", "timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "hypotheses", b"hypotheses", "image", b"image", "text", b"text", "timing", b"timing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["encoder_attention", b"encoder_attention", "error", b"error", "hypotheses", b"hypotheses", "image", b"image", "text", b"text", "timing", b"timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,58 @@
+"""Exports captioners that nobody trained, as `regard export` does a trained one; it knows no test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from export.build import BuildSettings, build
+from export.bundle import Bundle, write_bundle
+from export.parity import Grid
+from tests.export.toy import quiet
+from training import checkpoint
+from training.caption_data import plain
+from training.captioner import Captioner, CaptionerConfig
+from training.checkpoint import Checkpoint
+from training.toy_pictures import make_squares
+from training.vocabulary import Vocabulary
+
+
+class Made(NamedTuple):
+    """A captioner, its bundle and the folder of that."""
+
+    captioner: Captioner
+    bundle: Bundle
+    folder: Path
+
+
+def export_untrained(config: CaptionerConfig, *, recipe: str, root: Path) -> Made:
+    """Export a captioner of these sizes, with random weights and the words of the made-up squares."""
+    corpus = make_squares(pictures=64)
+    vocabulary, output = Vocabulary.train([], [plain(each.captions[0]) for each in corpus.train], size=120)
+    torch.manual_seed(2)  # pyright: ignore[reportUnknownMemberType]  half typed
+    captioner = Captioner(replace(config, vocabulary=vocabulary.size, output=output)).eval()
+    with torch.no_grad():
+        for parameter in captioner.parameters():
+            parameter.mul_(1.5)
+    run = Checkpoint(
+        recipe=recipe,
+        model=captioner,
+        vocabulary=vocabulary,
+        metrics={},
+        provenance={"data": {"origin": corpus.origin}},
+    )
+    checkpoint.save(root / "run", run)
+    settings = BuildSettings(
+        calibration_pictures=8,
+        compared_pictures=8,
+        # Untrained, it is often undecided, and int8 then decides otherwise.
+        least_agreement=0.0,
+        grid=Grid(batches=(1, 3), steps=2),
+    )
+    bundle = build(root / "run", settings, quiet)
+    folder = root / "models" / "captions" / "1"
+    write_bundle(folder, bundle)
+    return Made(captioner, bundle, folder)

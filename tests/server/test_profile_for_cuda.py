@@ -1,0 +1,67 @@
+"""Graphs for CUDA run where CUDA does, and elsewhere only for those who name them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+from regard.v1 import model_pb2
+from server.bundle import load_bundle
+from server.session import CPU, CUDA, open_model, suited
+from tests.server.changed_bundles import Manifest, copy_of_null, rewrite
+from tests.server.serving import fake_model, serving
+
+
+def add_cuda(manifest: Manifest) -> None:
+    """Give the bundle a profile for CUDA, whose graphs are those of another."""
+    manifest["profiles"].append({**copy.deepcopy(manifest["profiles"][0]), "name": "cuda"})
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """The null bundle in a folder of models, with the profiles portable, cpu and cuda."""
+    folder = tmp_path / "null" / "1"
+    folder.parent.mkdir()
+    copy_of_null(tmp_path).rename(folder)
+    rewrite(folder, add_cuda)
+    return folder
+
+
+@pytest.mark.parametrize(("provider", "profile"), [(CUDA, "cuda"), (CPU, "cpu"), ("SomeExecutionProvider", "cpu")])
+def test_the_provider_chooses_among_profiles(bundle: Path, provider: str, profile: str) -> None:
+    assert suited(load_bundle(bundle), provider).profile == profile
+
+
+@pytest.mark.parametrize("profile", ["portable", "cpu", "cuda"])
+def test_a_profile_that_was_named_runs_everywhere(bundle: Path, profile: str) -> None:
+    loaded = load_bundle(bundle, profile=profile)
+    assert {suited(loaded, provider).profile for provider in (CPU, CUDA)} == {profile}
+
+
+@pytest.mark.parametrize(("provider", "profile"), [(CUDA, "cuda"), (CPU, "cpu")])
+def test_a_server_tells_the_profile_that_it_runs(bundle: Path, provider: str, profile: str) -> None:
+    model = fake_model()
+    model.provider = provider
+
+    async def run() -> None:
+        async with serving(model, models=(bundle.parents[1],)) as served:
+            (listed,) = (await served.models.ListModels(model_pb2.ListModelsRequest())).models
+            assert listed.profile == profile
+            assert (await served.translate("echo1")).model.profile == profile
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(
+    CUDA in onnxruntime.get_available_providers(),
+    reason="tests what becomes of a machine without CUDA, and this one has it",
+)
+def test_cuda_that_does_not_work_leaves_the_default_profile(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, CPU])
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
+    opened = open_model(load_bundle(bundle), device="auto", intra_op_threads=1)
+    assert (opened.provider, opened.bundle.profile) == (CPU, "cpu")

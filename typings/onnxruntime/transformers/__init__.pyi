@@ -1,0 +1,1 @@
+"""The tools for Transformers that come with onnxruntime."""
