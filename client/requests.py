@@ -111,11 +111,11 @@ class TranslateOptions(SearchOptions, total=False):
 class CaptionOptions(SearchOptions, total=False):
     """What `caption` can be told: the keys of `SearchOptions`, and `encoder_attention`.
 
-    With True or the name of an encoding to send it in, captions have `Caption.encoder_attention`; absent or False
+    With True or the name of an encoding to send it in, captions have `Caption.encoder_attention`; absent, None or False
     sends none. A server refuses it for a model whose encoder has no self-attention.
     """
 
-    encoder_attention: bool | Encoding
+    encoder_attention: bool | Encoding | None
 
 
 def translate_request(texts: Iterable[str], **options: Unpack[TranslateOptions]) -> translation_pb2.TranslateRequest:
@@ -179,7 +179,7 @@ def caption_request(images: Iterable[bytes], **options: Unpack[CaptionOptions]) 
         images=images,
         decoding=_decoding_options(options),
         attention=_attention_options(options.get("attention")),
-        encoder_attention=_encoder_attention(options.get("encoder_attention", False)),
+        encoder_attention=_encoder_attention(options.get("encoder_attention")),
         priority=options.get("priority", 0),
     )
 
@@ -216,9 +216,11 @@ def _attention_options(query: AttentionQuery | Granularity | None) -> attention_
     )
 
 
-def _encoder_attention(wanted: bool | Encoding) -> attention_pb2.AttentionEncoding.ValueType | None:
-    if isinstance(wanted, bool):
-        return _ENCODINGS["float32"] if wanted else None
+def _encoder_attention(wanted: bool | Encoding | None) -> attention_pb2.AttentionEncoding.ValueType | None:
+    if wanted is None or wanted is False:
+        return None
+    if wanted is True:
+        return _ENCODINGS["float32"]
     _choice("encoder_attention", wanted, _ENCODINGS)
     return _ENCODINGS[wanted]
 

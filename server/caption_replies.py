@@ -35,7 +35,7 @@ def write_caption(
         encoder_attention: how the encoder's self-attention is sent, which the result then has; None to send none.
 
     Raises:
-        ValueError: a number in the result is not finite.
+        ValueError: a number in the result is not finite, or what is to be sent was not kept.
     """
     reply = captioning_pb2.CaptionResult()
     for hypothesis in result.hypotheses:
@@ -44,7 +44,7 @@ def write_caption(
         fill_hypothesis(filled, hypothesis, target)
         if attention is not None:
             _fill_maps(filled.attention, hypothesis, target, image, attention)
-    if encoder_attention is not None and result.encoder_attention is not None:
+    if encoder_attention is not None:
         _fill_encoder_attention(reply.encoder_attention, result.encoder_attention, image, encoder_attention)
     reply.text = reply.hypotheses[0].text
     reply.image.format = picture.format
@@ -56,8 +56,10 @@ def write_caption(
 
 
 def _fill_encoder_attention(
-    reply: attention_pb2.Attention, weights: Weights, image: ImageInput, encoding: Encoding
+    reply: attention_pb2.Attention, weights: Weights | None, image: ImageInput, encoding: Encoding
 ) -> None:
+    if weights is None:
+        raise ValueError("self-attention of the encoder was asked for but not kept")
     layers, heads = weights.shape[:2]
     reply.axes.extend(("layer", "head", "query_row", "query_column", "row", "column"))
     reply.shape.extend((layers, heads, *(image.rows, image.columns) * 2))

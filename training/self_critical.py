@@ -62,7 +62,8 @@ def sample(model: SequenceModel[Any, Any], source: Tensor, source_length: Tensor
     while len(drawn) < longest and bool(going_on.any()):
         scores, state, _ = model.step(token, state, memory)
         scores[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
-        token = torch.multinomial(scores.exp(), 1).squeeze(1).masked_fill(~going_on, PAD)
+        # Not exp: what is never drawn may have had all of the probability.
+        token = torch.multinomial(scores.softmax(dim=1), 1).squeeze(1).masked_fill(~going_on, PAD)
         drawn.append(token)
         going_on = going_on & (token != END)
     return torch.stack(drawn, dim=1)
@@ -71,7 +72,8 @@ def sample(model: SequenceModel[Any, Any], source: Tensor, source_length: Tensor
 def weighted_log_loss(model: SequenceModel[Any, Any], features: Tensor, said: Said) -> Tensor:
     """Return minus the log-probability of samples, each weighted by its advantage, per token: features as `forward`'s.
 
-    Its gradient is that of minus the expected reward: Rennie et al. 2017, equation 7.
+    Its gradient is that of minus the expected reward (Rennie et al. 2017, equation 7), but that what is never drawn
+    keeps its share of the probability.
     """
     target = said.batch.target_out
     real = target != PAD

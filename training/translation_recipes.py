@@ -186,7 +186,13 @@ def _multi30k(
         lower=True,
         model=model,
         batches=BatchConfig(tokens=1600, join=0.1),
-        fit=FitConfig(epochs=epochs, learning_rate=learning_rate, monitor="valid_bleu", higher_is_better=True),
+        fit=FitConfig(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            monitor="valid_bleu",
+            higher_is_better=True,
+            patience=10,  # 500 sentences tell apart no less than half a point
+        ),
         alignments=(GoldAlignments(file="alignments/bicici-de-en/test.tsv", turned=True),),
         score_as_published=True,
     )

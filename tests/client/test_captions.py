@@ -186,7 +186,8 @@ def test_both_clients_give_the_same_answers(fake_server: FakeServer, tmp_path: P
 
 
 def test_what_the_encoder_looked_at_has_the_places_of_cells_on_both_sides() -> None:
-    assert not caption_request([b"x"], encoder_attention=False).HasField("encoder_attention")
+    for nothing in (False, None):
+        assert not caption_request([b"x"], encoder_attention=nothing).HasField("encoder_attention")
     assert caption_request([b"x"], encoder_attention=True).encoder_attention == attention_pb2.ATTENTION_ENCODING_FLOAT32
     request = caption_request([b"a dog"], encoder_attention="uint8")
     sent = np.arange(4 * (ROWS * COLUMNS) ** 2, dtype=np.uint8).reshape(2, 2, ROWS, COLUMNS, ROWS, COLUMNS)

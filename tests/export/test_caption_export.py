@@ -22,6 +22,8 @@ from export.runtime import OnnxMachine
 from export.storage import round_weights
 from export.verify import verify
 from regard.v1 import attention_pb2, bundle_pb2, captioning_pb2, captioning_pb2_grpc
+from server.bundle import load_bundle
+from server.session import open_model
 from tests.export.captioners import Made, export_untrained
 from tests.server.serving import PATIENCE, serving
 from training.captioner import Captioner, CaptionerConfig
@@ -173,6 +175,15 @@ def test_next_states_are_named_after_states(made: Made) -> None:
         return [port.name.removeprefix(NEXT) for port in side if port.role is Role.STATE]
 
     assert states(ports.step.inputs) == states(ports.step.outputs) == states(ports.encode.outputs)
+
+
+def test_to_fetch_what_the_encoder_looked_at_changes_no_digit_of_the_rest(made: Made) -> None:
+    model = open_model(load_bundle(made.folder), device="cpu", intra_op_threads=1)
+    pixels = np.stack(random_pictures(3, (24, 24, 3), np.random.default_rng(6)))
+    plain, asked = (model.encode(pixels, np.full(3, CELLS), encoder_attention=wanted) for wanted in (False, True))
+    assert asked.keys() - plain.keys() == {"attention.encoder"}
+    for name, array in plain.items():
+        np.testing.assert_array_equal(asked[name], array)
 
 
 @pytest.mark.parametrize("profile", ["portable", "cpu"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from export.parity import Grid
 from export.ports import GraphPorts, Port, Role
 from export.runtime import CUDA_PROVIDER, GraphSession
 from export.transformer_profiles import ExportedProfile
-from export.verify import verify
+from export.verify import add_arguments, run, verify
 from tests.export.toy import ToyRun, quiet
 from tests.small_transformer import small_graphs, small_transformer
 
@@ -81,7 +82,8 @@ def port(name: str, role: Role, dtype: str, *axes: str | int) -> Port:
 
 
 def test_what_masks_stays_too_large_for_float16_and_nothing_becomes_nan() -> None:
-    # A row looks at two of three positions, whose energies are at the end of float16's range, and one at none.
+    # A row looks at two of three positions, whose energies are at the end of float16's range, one at none, and one at
+    # all alike.
     nodes = [
         helper.make_node("MatMul", ["state.query", "memory.keys"], ["energy"]),
         helper.make_node("Greater", ["memory.seen", "zero"], ["real"]),
@@ -89,26 +91,28 @@ def test_what_masks_stays_too_large_for_float16_and_nothing_becomes_nan() -> Non
         helper.make_node("Add", ["energy", "unseen"], ["masked"]),
         helper.make_node("Softmax", ["masked"], ["attention"]),
     ]
-    inputs: dict[str, list[str | int]] = {"state.query": [2, 4], "memory.keys": [4, 3], "memory.seen": [2, 3]}
+    inputs: dict[str, list[str | int]] = {"state.query": [3, 4], "memory.keys": [4, 3], "memory.seen": [3, 3]}
     floor = float(np.finfo(np.float32).min)
     ports = GraphPorts(
         (
-            port("state.query", Role.STATE, "float16", 2, 4),
+            port("state.query", Role.STATE, "float16", 3, 4),
             port("memory.keys", Role.MEMORY, "float16", 4, 3),
-            port("memory.seen", Role.MEMORY, "float16", 2, 3),
+            port("memory.seen", Role.MEMORY, "float16", 3, 3),
         ),
-        (port("attention", Role.ATTENTION, "float32", 2, 3),),
+        (port("attention", Role.ATTENTION, "float32", 3, 3),),
     )
-    half = compute_in_float16(graph(nodes, inputs, {"attention": [2, 3]}, zero=0.0, floor=floor), ports)
+    half = compute_in_float16(graph(nodes, inputs, {"attention": [3, 3]}, zero=0.0, floor=floor), ports)
     feed = {
-        "state.query": np.full((2, 4), -128.0),
+        "state.query": np.array([[-128.0] * 4, [-128.0] * 4, [0.0] * 4]),
         "memory.keys": np.array([[127.0, 127.0, 100.0]] * 4),
-        "memory.seen": np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]),
+        "memory.seen": np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]),
     }
     for model in (half, round_in_float32(half)):
         weights: NDArray[np.float32] = GraphSession(model.SerializeToString(), what="attention").run(feed)["attention"]
         assert weights.dtype == np.float32
         np.testing.assert_array_equal(weights[0], [0.5, 0.5, 0.0])
+        # Float16 has no nearer number than 0.33325.
+        np.testing.assert_allclose(weights[2], [1 / 3] * 3, rtol=1e-6)
         assert np.isfinite(weights).all()
 
 
@@ -128,7 +132,9 @@ def test_results_are_rounded_in_float32_as_numpy_rounds_in_float16() -> None:
     assert rounded[0] == 0.0
 
 
-def test_verification_and_card_say_what_did_not_run_on_its_device(tmp_path: Path) -> None:
+def test_verification_and_card_say_what_did_not_run_on_its_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bundle = null_bundle()
     bundle.manifest.profiles[1].parity.emulated = True
     folder = tmp_path / "null" / "1"
@@ -139,6 +145,10 @@ def test_verification_and_card_say_what_did_not_run_on_its_device(tmp_path: Path
     assert "**`cpu` is unverified" in (folder / "README.md").read_text(encoding="utf-8")
     with pytest.raises(BundleError, match="no profile 'cuda'; the profiles are portable, cpu"):
         verify(folder, said.append, profile="cuda")
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    assert run(parser.parse_args([str(folder), "--device", "cuda"])) == 1
+    assert "no profile 'cuda'" in capsys.readouterr().err
 
 
 def test_other_models_than_transformers_have_no_such_profile(toy_run: ToyRun) -> None:
@@ -150,8 +160,12 @@ def test_other_models_than_transformers_have_no_such_profile(toy_run: ToyRun) ->
     CUDA_PROVIDER in onnxruntime.get_available_providers(),
     reason="tests what a machine without CUDA is told, and this one has it",
 )
-def test_a_graph_is_never_run_elsewhere_than_asked() -> None:
+def test_a_graph_is_never_run_elsewhere_than_asked(tmp_path: Path) -> None:
     nodes = [helper.make_node("Identity", ["state.x"], ["next.state.x"])]
     model = graph(nodes, {"state.x": ["batch"]}, {"next.state.x": ["batch"]})
     with pytest.raises(GraphError, match="built without CUDA"):
         GraphSession(model.SerializeToString(), what="a graph", device="cuda")
+    folder = tmp_path / "null" / "1"
+    write_bundle(folder, null_bundle())
+    with pytest.raises(GraphError, match="built without CUDA"):
+        verify(folder, quiet, profile="portable", device="cuda")

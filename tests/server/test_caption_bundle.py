@@ -120,6 +120,14 @@ OFF: list[tuple[Callable[[Manifest], object], str]] = [
         lambda m: add_encoder_attention(m, axes=("batch", "1", "49", "49")),
         "expected 'attention.encoder' float32 [batch, layer, head, query, source]",
     ),
+    (
+        lambda m: add_encoder_attention(m, axes=("batch", "1", "2", "49", "50")),
+        "[batch, 1, 2, 49, 50], expected 'attention.encoder' float32 [batch, layer, head, query, source] of 49",
+    ),
+    (
+        lambda m: add_encoder_attention(m, axes=("batch", "layer", "2", "49", "49")),
+        "[batch, layer, 2, 49, 49], expected",
+    ),
 ]
 
 

@@ -24,7 +24,6 @@ from tests.server.caption_fakes import (
     SIDE,
     FakeCaptioner,
     colours_of,
-    looks_within,
     words,
     write_caption_bundle,
 )
@@ -121,7 +120,6 @@ async def test_any_proportions_are_captioned(models: Path, size: tuple[int, int]
         ({"decoding": Decoding(beam_size=17)}, "decoding.beam_size"),
         ({"decoding": Decoding(max_length=LONGEST + 1)}, "decoding.max_length"),
         ({"attention": Attention(top_k=0)}, "attention.top_k"),
-        ({"encoder_attention": 9}, "encoder_attention"),
         ({"images": [b"x"] * 65}, "images"),
     ],
 )
@@ -180,39 +178,6 @@ async def test_maps_come_as_they_are_asked_for(models: Path) -> None:
         np.take_along_axis(weights_of(whole).reshape(4, CELLS), cells.astype(np.intp), axis=1), weights_of(few)
     )
     assert len(bytes_only.values) == 4 * CELLS
-
-
-@in_a_loop
-async def test_what_the_encoder_looked_at_comes_as_it_is_asked_for_and_not_otherwise(tmp_path: Path) -> None:
-    write_caption_bundle(tmp_path, looks_within=True)
-    red = Image.new("RGB", (SIDE, SIDE), files.BLUE)
-    red.paste((255, 0, 0), (0, 0, SIDE // 2, SIDE // 2))
-    pictures = files.png(red), files.png(Image.new("RGB", (SIDE, SIDE), files.GREEN))
-    async with captioning(tmp_path, captioner=FakeCaptioner(looks_within=True)) as server:
-        asked = await server.caption(*pictures, encoder_attention=attention_pb2.ATTENTION_ENCODING_FLOAT16)
-        looked = list(server.captioner.looked)
-        plain = await server.caption(*pictures, attention=Attention())
-        others = server.captioner.looked[len(looked) :]
-    assert any(looked)
-    assert not any(others)
-    assert not any(result.HasField("encoder_attention") for result in plain.results)
-    for result, expected in zip(asked.results, (red, Image.new("RGB", (SIDE, SIDE), files.GREEN)), strict=True):
-        found = result.encoder_attention
-        assert list(found.axes) == ["layer", "head", "query_row", "query_column", "row", "column"]
-        assert list(found.shape) == [1, 2, ROWS, COLUMNS, ROWS, COLUMNS]
-        assert (list(found.layers), list(found.heads)) == ([0], [0, 1])
-        weights = np.frombuffer(found.values, "<f2").reshape(1, 2, CELLS, CELLS)
-        np.testing.assert_allclose(weights, looks_within(np.array(expected)[None])[0], atol=1e-3)
-        assert not result.hypotheses[0].HasField("attention")
-
-
-@in_a_loop
-async def test_a_model_without_self_attention_has_none_to_give(models: Path) -> None:
-    async with captioning(models) as server:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await server.caption(files.png(), encoder_attention=attention_pb2.ATTENTION_ENCODING_FLOAT32)
-    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
-    assert detail_of(caught.value, error_details_pb2.ErrorInfo).reason == "NO_ENCODER_ATTENTION"
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 5])

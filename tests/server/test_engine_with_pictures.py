@@ -132,6 +132,7 @@ def test_of_pictures_encoded_together_only_those_that_ask_get_what_the_encoder_l
     found = [weights for weights in looked if weights is not None]
     assert (len(looked), len(found)) == (3, 1)
     np.testing.assert_array_equal(found[0], looks_within(asking.source.astype(np.uint8)[None])[0])
+    assert found[0].base is None  # it keeps nothing of the others alive
 
 
 def test_a_model_without_self_attention_is_not_asked_for_it() -> None:

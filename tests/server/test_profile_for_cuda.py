@@ -11,6 +11,7 @@ import pytest
 
 from regard.v1 import model_pb2
 from server.bundle import load_bundle
+from server.registry import Registry
 from server.session import CPU, CUDA, open_model, suited
 from tests.server.changed_bundles import Manifest, copy_of_null, rewrite
 from tests.server.serving import fake_model, serving
@@ -40,6 +41,15 @@ def test_the_provider_chooses_among_profiles(bundle: Path, provider: str, profil
 def test_a_profile_that_was_named_runs_everywhere(bundle: Path, profile: str) -> None:
     loaded = load_bundle(bundle, profile=profile)
     assert {suited(loaded, provider).profile for provider in (CPU, CUDA)} == {profile}
+
+
+def test_a_registry_of_other_graphs_finds_them_whichever_way_it_is_asked(bundle: Path) -> None:
+    registry = Registry.discover([bundle.parents[1]], default=None, profile=None)
+    held = registry.holding([suited(bundle, CUDA) for bundle in registry.bundles])
+    found = [held.default, held.resolve("", ""), held.resolve("null", ""), held.resolve("null", "1"), *held.bundles]
+    assert {each.profile for each in found} == {"cuda"}
+    assert all(held.is_default(each) for each in found)
+    assert registry.default.profile == "cpu"
 
 
 @pytest.mark.parametrize(("provider", "profile"), [(CUDA, "cuda"), (CPU, "cpu")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -173,10 +173,11 @@ def test_a_result_that_may_not_be_held_fails_its_text_and_gives_up_the_rest_of_i
     async def run() -> None:
         engine = FakeEngine()
         task = await begin(engine, 3, hold=hold)
-        for place in range(2):
-            engine.answer(place, RESULT)
+        engine.answer(0, replace(RESULT, encoder_attention=np.zeros((1, 2, 3, 3), dtype=np.float32)))
+        engine.answer(1, RESULT)
         (outcome,) = await task
         assert isinstance(outcome, AnswerTooLarge)
+        assert sizes == [4 * 2 * 9, 0]
         assert engine.cancelled == [0, 1, 2]
 
     asyncio.run(run())

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from training.caption_reward import CaptionReward
+from training.fit import FitConfig, Fitting
 from training.self_critical import SelfCritical, sample, weighted_log_loss
 from training.translation_data import Batch
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
@@ -33,9 +34,11 @@ class OneTableModel(nn.Module):
         self.output = nn.Linear(1, SIZE)
         nn.init.zeros_(self.output.weight)
         self.output.bias = nn.Parameter(torch.tensor(scores))
+        self.asked: list[tuple[str, bool]] = []  # what for, and whether parts were being dropped
 
     def encode(self, source: Tensor, source_length: Tensor) -> tuple[Row, Row]:
         """Remember the length."""
+        self.asked.append(("encode", self.training))
         return Row(source_length.unsqueeze(1).float()), Row(source_length.unsqueeze(1).float())
 
     def step(self, token: Tensor, state: Row, memory: Row) -> tuple[Tensor, Row, Tensor]:
@@ -45,6 +48,7 @@ class OneTableModel(nn.Module):
 
     def forward(self, source: Tensor, source_length: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
         """Return features and attention."""
+        self.asked.append(("forward", self.training))
         shape = target_in.shape
         return torch.zeros(*shape, 1), torch.ones(*shape, 1, 1, 1)
 
@@ -72,6 +76,12 @@ def test_samples_are_targets_that_can_be_served(model: OneTableModel) -> None:
         assert not {PAD, UNKNOWN, BEGIN} & set(said)
         assert set(row[len(said) + 1 :]) <= {PAD}
     assert any(END not in row for row in drawn.tolist())
+
+
+def test_a_model_that_is_sure_of_what_is_never_said_says_something_else() -> None:
+    sure = OneTableModel([-200.0, 200.0, -200.0, -200.0, -200.0, 0.0, -200.0, -200.0])
+    drawn = sample(sure, torch.full((2, 1), END), torch.ones(2, dtype=torch.long), each=2, longest=3)
+    assert (drawn == GOOD).all()
 
 
 def test_a_sample_is_compared_with_the_others_of_its_source(model: OneTableModel) -> None:
@@ -103,6 +113,19 @@ def test_what_is_rewarded_becomes_more_probable(model: OneTableModel) -> None:
         optimizer.step()
     after = float(torch.log_softmax(model.output.bias.detach()[3:], dim=0)[GOOD - 3])
     assert after > before + 0.5
+
+
+def test_nothing_is_dropped_while_it_speaks_and_all_is_as_before_when_it_learns(
+    model: OneTableModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def log(*values: object, **options: object) -> None:
+        """Stands for the log of a trainer."""
+
+    config = FitConfig(epochs=1, learning_rate=1.0)
+    fitting = Fitting(model, config, critic=SelfCritical(count_good, longest=3)).train()
+    monkeypatch.setattr(fitting, "log", log)
+    fitting.training_step(batch(), 0)
+    assert model.asked == [("encode", False), ("forward", True)]
 
 
 def test_a_single_sample_has_nothing_to_be_compared_with(model: OneTableModel) -> None:
