@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--description", default="", help="one line for lists of models (default: the recipe's)")
     parser.add_argument("--licence", default="", help="of the weights (default: that of the data)")
     parser.add_argument(
-        "--float32", action="store_true", help="add the profile cpu-float32, which `regard bench engine` can compare"
+        "--float32",
+        action="store_true",
+        help="add the profile cpu-float32 of a Transformer, which `regard bench engine` can compare",
     )
     parser.add_argument(
         "--cuda",

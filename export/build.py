@@ -117,8 +117,9 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     measured = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     say(f"read {folder}: {checkpoint.recipe}, {measured}")
     vocabularies: Vocabularies = {}
-    if settings.cuda and not isinstance(checkpoint.model, Transformer):
-        raise BundleError(f"{checkpoint.recipe} is no Transformer that translates, so it has no profile cuda.")
+    for name, wanted in (("cuda", settings.cuda), ("cpu-float32", settings.float32)):
+        if wanted and not isinstance(checkpoint.model, Transformer):
+            raise BundleError(f"{checkpoint.recipe} is no Transformer that translates, so it has no profile {name}.")
     if isinstance(checkpoint.model, Transformer):
         profiles, files, ports, vocabularies = _transformer_profiles(checkpoint, checkpoint.model, settings, say)
     else:

@@ -30,7 +30,7 @@ class CaptionReward:
         return torch.tensor(scores, device=samples.device)
 
     def _read(self, rows: Tensor) -> list[list[str]]:
-        listed: list[list[int]] = rows.tolist()  # pyright: ignore[reportUnknownMemberType]  torch types it in part
+        listed: list[list[int]] = rows.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  torch types it in part
         return [self._words(ids) for ids in listed]
 
     def _words(self, ids: list[int]) -> list[str]:

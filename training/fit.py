@@ -177,7 +177,7 @@ class Fitting(pl.LightningModule):
         said = critic.say(model, batch)
         self.model.train()
         self.log("reward", said.reward, prog_bar=True, on_step=True, on_epoch=False)
-        features, attention = self.model(batch.source, batch.source_length, said.batch.target_in)
+        features, attention = self.model(said.batch.source, said.batch.source_length, said.batch.target_in)
         return weighted_log_loss(model, features, said), attention, said.batch
 
 

@@ -47,6 +47,7 @@ class Recipe:
     alignments: tuple[GoldAlignments, ...] = ()
     starts_from: str | None = None  # the recipe whose finished run it is meant to go on from
     guidance: GuidanceConfig | None = None  # how a head is taught to align
+    samples: int = 0  # of each sentence, from whose rewards it learns; 0: it learns from the translations themselves
     score_as_published: bool = False  # on lowercased, tokenised text too
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from training.caption_recipes import (
     flickr8k_attention,
+    flickr8k_fine_grid,
     flickr8k_fine_tuned,
     flickr8k_self_attention,
     flickr8k_self_critical,
@@ -29,10 +30,11 @@ from training.translation_recipes import (
     en_xx_aligned,
     en_xx_transformer,
     multi30k_attention,
+    multi30k_attention_rewarded,
     multi30k_fixed,
     multi30k_plain,
-    multi30k_rnn,
     multi30k_transformer,
+    multi30k_transformer_rewarded,
 )
 
 TRANSLATION_RECIPES: Mapping[str, Callable[[], Recipe]] = {
@@ -44,8 +46,9 @@ TRANSLATION_RECIPES: Mapping[str, Callable[[], Recipe]] = {
         multi30k_plain,
         multi30k_fixed,
         multi30k_attention,
-        multi30k_rnn,
         multi30k_transformer,
+        multi30k_attention_rewarded,
+        multi30k_transformer_rewarded,
         toy_reverse,
         toy_copy,
         toy_reverse_plain,
@@ -61,6 +64,7 @@ CAPTION_RECIPES: Mapping[str, Callable[[], CaptionRecipe]] = {
         flickr8k_fine_tuned,
         flickr8k_self_critical,
         flickr8k_self_attention,
+        flickr8k_fine_grid,
         flickr8k_transformer,
         toy_squares,
         toy_squares_lstm,

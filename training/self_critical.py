@@ -28,24 +28,31 @@ class Said(NamedTuple):
 
 
 class SelfCritical:
-    """Samples as many targets of each source as a batch has for it, and compares them with those."""
+    """Samples several targets of each source, as many times as many as a batch has for it, and compares them."""
 
-    def __init__(self, reward: Reward, *, longest: int) -> None:
+    def __init__(self, reward: Reward, *, longest: int, times: int = 1) -> None:
         self._reward = reward
         self._longest = longest
+        self._times = times
 
     def say(self, model: SequenceModel[Any, Any], batch: Batch) -> Said:
-        """Return samples of a batch's sources; there have to be at least two of each."""
-        targets = torch.unflatten(batch.target_out, 0, (len(batch.source), -1))
-        each = targets.shape[1]
+        """Return samples of a batch's sources; there have to be at least two of each.
+
+        A sample is at most twice as long as the longest target of the batch: what goes on longer is worth nothing.
+        """
+        sources = len(batch.source)
+        targets = torch.unflatten(batch.target_out, 0, (sources, -1))
+        each = self._times * targets.shape[1]
         if each < 2:
             raise ValueError(f"a source has {each} samples, but one is compared with the others")
-        samples = sample(model, batch.source, batch.source_length, each=each, longest=self._longest)
-        reward = self._reward(torch.unflatten(samples, 0, (-1, each)), targets)
+        source, length = (part.repeat_interleave(self._times, dim=0) for part in (batch.source, batch.source_length))
+        longest = min(self._longest, 2 * batch.target_out.shape[1])
+        samples = sample(model, source, length, each=targets.shape[1], longest=longest)
+        reward = self._reward(torch.unflatten(samples, 0, (sources, each)), targets)
         others = (reward.sum(dim=1, keepdim=True) - reward) / (each - 1)
         begin = samples.new_full((len(samples), 1), BEGIN)
-        said = batch._replace(target_in=torch.cat((begin, samples[:, :-1]), dim=1), target_out=samples)
-        return Said(said, (reward - others).flatten(), float(reward.mean()))
+        target_in = torch.cat((begin, samples[:, :-1]), dim=1)
+        return Said(Batch(source, length, target_in, samples), (reward - others).flatten(), float(reward.mean()))
 
 
 @torch.no_grad()

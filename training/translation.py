@@ -21,8 +21,10 @@ from training.guidance import Guide, learn_guide
 from training.keeping import keep_epoch
 from training.recipe import GoldAlignments, Recipe
 from training.search import SearchConfig
+from training.self_critical import SelfCritical
 from training.start import find_start, take_weights
 from training.translation_data import Corpus, Pair, References, TranslationData, describe, group_references
+from training.translation_reward import TranslationReward
 from training.vocabulary import Vocabulary
 
 
@@ -58,6 +60,7 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware, start_fr
         "fit": asdict(recipe.fit),
         "versions": {"torch": torch.__version__},
         **({"guidance": asdict(recipe.guidance)} if recipe.guidance else {}),
+        **({"samples": recipe.samples} if recipe.samples else {}),
         **({"start": start.origin} if start is not None and start.origin is not None else {}),
     }
 
@@ -78,6 +81,9 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware, start_fr
         )
         keep_epoch(out, epoch, found, best=best)
 
+    critic = None
+    if recipe.samples:
+        critic = SelfCritical(TranslationReward(vocabulary), longest=recipe.batches.longest, times=recipe.samples)
     fit(
         model,
         batches,
@@ -87,6 +93,7 @@ def train(recipe: Recipe, *, data: Path, out: Path, hardware: Hardware, start_fr
         measure=measure,
         keep=keep,
         guide=guide,
+        critic=critic,
     )
 
 

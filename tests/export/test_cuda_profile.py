@@ -151,9 +151,14 @@ def test_verification_and_card_say_what_did_not_run_on_its_device(
     assert "no profile 'cuda'" in capsys.readouterr().err
 
 
-def test_other_models_than_transformers_have_no_such_profile(toy_run: ToyRun) -> None:
-    with pytest.raises(BundleError, match="no Transformer that translates"):
-        build(toy_run.folder, BuildSettings(cuda=True), quiet)
+@pytest.mark.parametrize(
+    ("settings", "profile"), [(BuildSettings(cuda=True), "cuda"), (BuildSettings(float32=True), "cpu-float32")]
+)
+def test_other_models_than_transformers_have_no_such_profile(
+    toy_run: ToyRun, settings: BuildSettings, profile: str
+) -> None:
+    with pytest.raises(BundleError, match=f"no Transformer that translates, so it has no profile {profile}"):
+        build(toy_run.folder, settings, quiet)
 
 
 @pytest.mark.skipif(

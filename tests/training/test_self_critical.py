@@ -13,6 +13,7 @@ from training.caption_reward import CaptionReward
 from training.fit import FitConfig, Fitting
 from training.self_critical import SelfCritical, sample, weighted_log_loss
 from training.translation_data import Batch
+from training.translation_reward import TranslationReward
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
 
 SIZE = 8
@@ -141,3 +142,28 @@ def test_captions_are_rewarded_for_what_people_say_and_for_saying_it_to_the_end(
     wanted = torch.tensor([[*row, *[PAD] * (12 - len(row))] for row in vocabulary.encode_all(CAPTIONS[0])]).unsqueeze(0)
     whole, broken_off, other = CaptionReward(CAPTIONS, vocabulary)(rows, wanted)[0].tolist()
     assert whole > broken_off > other
+
+
+def test_each_target_may_stand_for_several_samples(model: OneTableModel) -> None:
+    one_each = batch(each=1)._replace(source=torch.tensor([[4], [5], [6]]))
+    said = SelfCritical(count_good, longest=4, times=5).say(model, one_each)
+    assert said.batch.source.flatten().tolist() == [4] * 5 + [5] * 5 + [6] * 5
+    assert len(said.batch.target_out) == 15
+    torch.testing.assert_close(said.advantage.view(3, 5).sum(dim=1), torch.zeros(3), atol=1e-5, rtol=0)
+
+
+def test_no_sample_is_longer_than_twice_the_longest_target(model: OneTableModel) -> None:
+    said = SelfCritical(count_good, longest=100).say(model, batch(sources=40))
+    assert said.batch.target_out.shape[1] == 4
+
+
+def test_translations_are_rewarded_for_what_they_share_with_the_reference() -> None:
+    texts = ["a dog runs .", "a dog runs", "a dog runs . runs . runs .", "a dog", "the cat"]
+    vocabulary, _ = Vocabulary.train([], texts, size=60, lower=True)
+    rows = vocabulary.encode_all(texts)
+    longest = max(map(len, rows))
+    samples = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows]).unsqueeze(0)
+    same, shorter, longer, half, other = TranslationReward(vocabulary)(samples, samples[:, :1])[0].tolist()
+    assert same == 1.0
+    assert same > shorter > half > other
+    assert shorter > longer
