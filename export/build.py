@@ -317,6 +317,7 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
         ),
         provenance=bundle_pb2.Provenance(
             recipe=", ".join([*started_from(checkpoint), checkpoint.recipe]),
+            mean_of=[f"{part['recipe']}/epoch-{part['epoch']:02}" for part in checkpoint.provenance.get("average", ())],
             training_data=origin,
             licence=settings.licence or _licence(origin),
             versions={name: version(name) for name in _PACKAGES},

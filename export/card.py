@@ -193,6 +193,9 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
         f"Training data: {origin.training_data}" if origin.training_data else "",
         f"Licence: {origin.licence}" if origin.licence else "",
         f"Recipe: `{origin.recipe}`" if origin.recipe else "",
+        f"The weights are the mean of those of {', '.join(f'`{part}`' for part in origin.mean_of)}"
+        if origin.mean_of
+        else "",
         f"Weights: SHA-256 `{origin.checkpoint_sha256}`" if origin.checkpoint_sha256 else "",
         "Made with " + ", ".join(f"{name} {version}" for name, version in sorted(origin.versions.items()))
         if origin.versions
@@ -208,9 +211,14 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
             f"regard train {recipe}{start} --data DATA --out runs/{recipe}\n"
             for recipe, start in zip(recipes, starts, strict=False)
         )
+        run = recipes[-1]
+        if origin.mean_of:
+            run = "mean"
+            parts = " ".join(f"runs/{part}" for part in origin.mean_of)
+            commands += f"python -m training.average runs/{run} {parts}\n"
         text += (
             f"\n\nTo make it again:\n\n```sh\n{commands}"
-            f"regard export runs/{recipes[-1]} models/{target} --data DATA\n"
+            f"regard export runs/{run} models/{target} --data DATA\n"
             f"regard verify models/{target}\n```"
         )
     return text

@@ -61,7 +61,7 @@ def read_encoder_attention(encoding: attention_pb2.AttentionEncoding.ValueType, 
     found = _ENCODINGS.get(encoding)
     if found is None:
         raise InvalidRequest("encoder_attention", f"{encoding} is no AttentionEncoding")
-    if not any(port.role == "encoder_attention" for port in bundle.encode.outputs):
+    if not bundle.shows_encoder_attention:
         raise UnsupportedByModel(
             "NO_ENCODER_ATTENTION", f"the encoder of model {bundle.key.name} has no self-attention to return"
         )

@@ -108,6 +108,11 @@ class LoadedBundle:
         """Columns of the scores: only ids below it can be generated."""
         return read_columns(self.step)
 
+    @property
+    def shows_encoder_attention(self) -> bool:
+        """Whether encoding pictures can also return how their cells looked at each other."""
+        return self.image is not None and any(port.role == "encoder_attention" for port in self.encode.outputs)
+
 
 def load_bundle(directory: Path, *, profile: str | None = None) -> LoadedBundle:
     """Read and check the bundle in a directory.

@@ -100,8 +100,7 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         max_target_tokens=bundle.max_target_tokens,
         state_in_place=bundle.state_in_place,
         pixels=None if bundle.image is None else (bundle.image.height, bundle.image.width),
-        encoder_attention=bundle.image is not None
-        and any(port.role == "encoder_attention" for port in bundle.encode.outputs),
+        encoder_attention=bundle.shows_encoder_attention,
         choices=tuple(
             TokenChoice(source_end=bundle.target_end_ids[language], tokens=tokens, scores=scores)
             for language, tokens, scores in bundle.target_vocabularies

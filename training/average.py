@@ -31,7 +31,7 @@ def average(folders: Sequence[Path]) -> checkpoint.Checkpoint:
     """Return the first checkpoint with the mean of the weights of all; each is a run or a checkpoint.
 
     Raises FileNotFoundError where there is none, CheckpointError for one that cannot be read, StartError where kinds,
-    sizes or vocabularies differ.
+    sizes or vocabularies differ, and for one that is a mean itself.
     """
     found = [(checkpoint.find(folder), checkpoint.load(checkpoint.find(folder))) for folder in folders]
     first = found[0][1]
@@ -39,6 +39,8 @@ def average(folders: Sequence[Path]) -> checkpoint.Checkpoint:
     for folder, each in found:
         if each.vocabulary.digest != first.vocabulary.digest:
             raise StartError(f"{folder} has another vocabulary than {found[0][0]}.")
+        if "epoch" not in each.metrics:
+            raise StartError(f"{folder} is no epoch of a run; of a mean, take the parts.")
         take_weights(first.model, each)  # refuses what is not of the same kind and sizes
         for name, parameter in first.model.named_parameters():
             totals[name] += parameter.detach()
@@ -46,7 +48,7 @@ def average(folders: Sequence[Path]) -> checkpoint.Checkpoint:
         for name, parameter in first.model.named_parameters():
             parameter.copy_(totals[name] / len(found))
     parts = [
-        {"recipe": each.recipe, "epoch": each.metrics.get("epoch"), "sha256": checkpoint.weights_digest(folder)}
+        {"recipe": each.recipe, "epoch": each.metrics["epoch"], "sha256": checkpoint.weights_digest(folder)}
         for folder, each in found
     ]
     # What was measured holds for none of the parts' mean.

@@ -19,6 +19,21 @@ from training.checkpoint import Checkpoint
 from training.toy_pictures import make_squares
 from training.vocabulary import Vocabulary
 
+# Pictures of 9 cells; each test adds its kind of decoder.
+SMALL = CaptionerConfig(
+    vocabulary=78,
+    output=78,
+    backbone="patches",
+    stage="8",
+    height=24,
+    width=24,
+    self_attention=True,
+    places=True,
+    embedding=64,
+    dropout=0.0,
+)
+CELLS = 9
+
 
 class Made(NamedTuple):
     """A captioner, its bundle and the folder of that."""

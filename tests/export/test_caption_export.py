@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,28 +25,12 @@ from export.verify import verify
 from regard.v1 import attention_pb2, bundle_pb2, captioning_pb2, captioning_pb2_grpc
 from server.bundle import load_bundle
 from server.session import open_model
-from tests.export.captioners import Made, export_untrained
+from tests.export.captioners import CELLS, SMALL, Made, export_untrained
 from tests.server.serving import PATIENCE, serving
-from training.captioner import Captioner, CaptionerConfig
+from training.captioner import Captioner
 from training.search import SearchConfig, search
 
-SIZES = CaptionerConfig(
-    vocabulary=78,
-    output=78,
-    backbone="patches",
-    stage="8",
-    height=24,
-    width=24,
-    self_attention=True,
-    places=True,
-    decoder="lstm",
-    values=64,
-    embedding=64,
-    hidden=64,
-    attention=64,
-    dropout=0.0,
-)
-CELLS = 9
+SIZES = replace(SMALL, decoder="lstm", values=64, hidden=64, attention=64)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,29 +15,11 @@ from export.captioner_profiles import round_captioner
 from export.greedy import random_pictures
 from export.verify import verify
 from regard.v1 import attention_pb2, captioning_pb2, captioning_pb2_grpc, decoding_pb2
-from tests.export.captioners import Made, export_untrained
+from tests.export.captioners import CELLS, SMALL, Made, export_untrained
 from tests.server.serving import PATIENCE, serving
-from training.captioner import CaptionerConfig
 from training.search import SearchConfig, search
 
-SIZES = CaptionerConfig(
-    vocabulary=78,
-    output=78,
-    backbone="patches",
-    stage="8",
-    height=24,
-    width=24,
-    self_attention=True,
-    places=True,
-    decoder="transformer",
-    values=32,
-    embedding=64,
-    layers=2,
-    heads=2,
-    feed_forward=64,
-    dropout=0.0,
-)
-CELLS = 9
+SIZES = replace(SMALL, decoder="transformer", values=32, layers=2, heads=2, feed_forward=64)
 BEAMS, LONGEST = 3, 12
 
 

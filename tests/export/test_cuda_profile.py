@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
@@ -21,9 +20,10 @@ from export.half import compute_in_float16, round_in_float32
 from export.null import null_bundle
 from export.parity import Grid
 from export.ports import GraphPorts, Port, Role
-from export.runtime import CUDA_PROVIDER, GraphSession
+from export.runtime import GraphSession
 from export.transformer_profiles import ExportedProfile
 from export.verify import add_arguments, run, verify
+from tests.cuda_machines import hide_cuda
 from tests.export.toy import ToyRun, quiet
 from tests.small_transformer import small_graphs, small_transformer
 
@@ -161,11 +161,8 @@ def test_other_models_than_transformers_have_no_such_profile(
         build(toy_run.folder, settings, quiet)
 
 
-@pytest.mark.skipif(
-    CUDA_PROVIDER in onnxruntime.get_available_providers(),
-    reason="tests what a machine without CUDA is told, and this one has it",
-)
-def test_a_graph_is_never_run_elsewhere_than_asked(tmp_path: Path) -> None:
+def test_a_graph_is_never_run_elsewhere_than_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_cuda(monkeypatch)
     nodes = [helper.make_node("Identity", ["state.x"], ["next.state.x"])]
     model = graph(nodes, {"state.x": ["batch"]}, {"next.state.x": ["batch"]})
     with pytest.raises(GraphError, match="built without CUDA"):

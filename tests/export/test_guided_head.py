@@ -109,3 +109,13 @@ def test_the_card_trains_what_a_run_started_from_first(manifests: Mapping[str, b
     then = "regard train toy_reverse --start-from runs/toy_copy --data DATA --out runs/toy_reverse\n"
     assert first + then + "regard export runs/toy_reverse " in taught
     assert "--start-from" not in render_card(manifests["untaught"])
+
+
+def test_the_card_takes_the_mean_of_what_was_trained(manifests: Mapping[str, bundle_pb2.Bundle]) -> None:
+    manifest = bundle_pb2.Bundle()
+    manifest.CopyFrom(manifests["taught"])
+    manifest.provenance.mean_of.extend(["toy_reverse/epoch-02", "toy_copy/epoch-40"])
+    card = render_card(manifest)
+    assert "mean of those of `toy_reverse/epoch-02`, `toy_copy/epoch-40`" in card
+    mean = "python -m training.average runs/mean runs/toy_reverse/epoch-02 runs/toy_copy/epoch-40\n"
+    assert mean + "regard export runs/mean " in card

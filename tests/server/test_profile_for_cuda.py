@@ -6,13 +6,13 @@ import asyncio
 import copy
 from pathlib import Path
 
-import onnxruntime
 import pytest
 
 from regard.v1 import model_pb2
 from server.bundle import load_bundle
 from server.registry import Registry
 from server.session import CPU, CUDA, open_model, suited
+from tests.cuda_machines import break_cuda
 from tests.server.changed_bundles import Manifest, copy_of_null, rewrite
 from tests.server.serving import fake_model, serving
 
@@ -66,12 +66,7 @@ def test_a_server_tells_the_profile_that_it_runs(bundle: Path, provider: str, pr
     asyncio.run(run())
 
 
-@pytest.mark.skipif(
-    CUDA in onnxruntime.get_available_providers(),
-    reason="tests what becomes of a machine without CUDA, and this one has it",
-)
 def test_cuda_that_does_not_work_leaves_the_default_profile(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, CPU])
-    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
+    break_cuda(monkeypatch)
     opened = open_model(load_bundle(bundle), device="auto", intra_op_threads=1)
     assert (opened.provider, opened.bundle.profile) == (CPU, "cpu")

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
@@ -21,16 +20,12 @@ from server.errors import BundleError, DeviceUnavailable
 from server.graph_check import describe
 from server.request import DecodeResult
 from server.rows import RowBuffers
-from server.session import CPU, CUDA, OpenModel, open_model
+from server.session import CPU, OpenModel, open_model
+from tests.cuda_machines import break_cuda, hide_cuda
 from tests.server.engine_fakes import FakeObserver, request
 from tests.server.serving import PATIENCE
 
 NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
-
-needs_no_cuda = pytest.mark.skipif(
-    CUDA in onnxruntime.get_available_providers(),
-    reason="tests what a machine without CUDA is told, and this one has it",
-)
 
 
 @pytest.fixture(scope="module")
@@ -247,17 +242,17 @@ def test_a_graph_whose_outputs_have_other_shapes_than_promised_is_refused(bundle
         open_model(with_step(bundle, path), device="cpu", intra_op_threads=1)
 
 
-@needs_no_cuda
-def test_cuda_that_is_not_there_is_an_error_and_auto_says_what_it_took(bundle: LoadedBundle) -> None:
+def test_cuda_that_is_not_there_is_an_error_and_auto_says_what_it_took(
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide_cuda(monkeypatch)
     with pytest.raises(DeviceUnavailable, match="without CUDA"):
         open_model(bundle, device="cuda", intra_op_threads=1)
     assert open_model(bundle, device="auto", intra_op_threads=1).provider == CPU
 
 
-@needs_no_cuda
 def test_a_silent_fallback_of_the_runtime_is_noticed(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA, CPU])
-    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
+    break_cuda(monkeypatch)
     with pytest.raises(DeviceUnavailable, match="device cuda"):
         open_model(bundle, device="cuda", intra_op_threads=1)
     assert open_model(bundle, device="auto", intra_op_threads=1).provider == CPU

@@ -1,9 +1,7 @@
 """What becomes of a text on its way to ids, and of ids on their way to a text."""
 
-import json
 import threading
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,84 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 
-from server.bundle import LoadedBundle, load_bundle
 from server.errors import InvalidRequest
 from server.segmentation import blank_invisible
 from server.text import RenderedTarget, SourceSegment, TextPipeline
-
-NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
-SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
-SENTENCES = [
-    "We packed the tent this morning.",
-    "Then we drove to the lake and swam.",
-    "Don't you know that it's over?",
-    "The garçon a mangé près du château, à côté de l'été.",
-    "¿Cómo están ustedes, señor? ¡Muy bien!",
-    'Sentence number 1234567890 says: (no) "yes" - a/b.',
-]
-
-
-def train(path: Path) -> Path:
-    """Subwords as translation models have them: NFC, marks of the space before a word, <unk> for what is not known."""
-    tokenizer: Any = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Metaspace("▁", "always", split=False),
-            pre_tokenizers.Split(
-                Regex(r"▁?[\p{L}\p{M}]+(?:['\u2019][\p{L}\p{M}]+)*|▁?\p{N}|▁?[^▁\p{L}\p{M}\p{N}]|▁"), "isolated"
-            ),
-        ]
-    )
-    tokenizer.decoder = decoders.Metaspace("▁", "always", split=False)
-    tokenizer.train_from_iterator(
-        SENTENCES * 3, trainers.BpeTrainer(vocab_size=200, special_tokens=SPECIAL, show_progress=False)
-    )
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 3)])
-    settings = json.loads(tokenizer.to_str())
-    settings["added_tokens"] = []
-    path.write_text(json.dumps(settings), encoding="utf-8")
-    return path
-
-
-def spell_bytes(path: Path) -> Path:
-    """Letters, bytes for all else, and special tokens that are added tokens, as in many vocabularies of others."""
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, "▁", *"abcdefghijklmnopqrstuvwxyz."])}
-    for byte in range(256):
-        vocabulary[f"<0x{byte:02X}>"] = len(vocabulary)
-    tokenizer: Any = Tokenizer(
-        models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>", byte_fallback=True, fuse_unk=True)
-    )
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    tokenizer.add_special_tokens(SPECIAL)
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 3)])
-    tokenizer.enable_truncation(8)
-    tokenizer.enable_padding(length=32)
-    tokenizer.save(str(path))
-    return path
-
-
-def bundle_with(tokenizer: Path, *, predictable: int | None = None, **changes: Any) -> LoadedBundle:
-    size = Tokenizer.from_file(str(tokenizer)).get_vocab_size()
-    bundle = load_bundle(NULL)
-    outputs = tuple(
-        replace(port, axes=("batch", predictable or size)) if port.role == "scores" else port
-        for port in bundle.step.outputs
-    )
-    return replace(
-        bundle,
-        tokenizer_path=tokenizer,
-        vocabulary_size=size,
-        step=replace(bundle.step, outputs=outputs),
-        **{"max_source_tokens": 64, "max_target_tokens": 64, **changes},
-    )
+from tests.server.text_tokenizers import SENTENCES, bundle_with, spell_bytes, train
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,8 @@ def test_the_command_writes_a_checkpoint_that_says_what_it_is_made_of(tmp_path: 
     assert [part["epoch"] for part in found.provenance["average"]] == [1, 2]
     with pytest.raises(SystemExit):
         main([str(tmp_path / "mean"), str(tmp_path / "1")])
+    with pytest.raises(StartError, match="take the parts"):
+        average([tmp_path / "1", tmp_path / "mean"])
 
 
 def test_other_sizes_and_vocabularies_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

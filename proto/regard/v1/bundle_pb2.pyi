@@ -745,6 +745,7 @@ class Provenance(_message.Message):
     VERSIONS_FIELD_NUMBER: _builtins.int
     CHECKPOINT_SHA256_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
+    MEAN_OF_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     training_data: _builtins.str
     licence: _builtins.str
@@ -755,6 +756,10 @@ class Provenance(_message.Message):
     def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Package to version, of what trained and exported it."""
 
+    @_builtins.property
+    def mean_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """RECIPE/epoch-NUMBER of each part, where the weights are the mean of several checkpoints."""
+
     def __init__(
         self,
         *,
@@ -764,10 +769,11 @@ class Provenance(_message.Message):
         versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         checkpoint_sha256: _builtins.str = ...,
         created: _builtins.str = ...,
+        mean_of: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_sha256", b"checkpoint_sha256", "created", b"created", "licence", b"licence", "recipe", b"recipe", "training_data", b"training_data", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_sha256", b"checkpoint_sha256", "created", b"created", "licence", b"licence", "mean_of", b"mean_of", "recipe", b"recipe", "training_data", b"training_data", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
