@@ -32,8 +32,8 @@ demo: .venv/served ## translate, caption, draw, load-test: the whole product in 
 serve: .venv/served ## serve the embedded models on 127.0.0.1:50051
 	@$(BIN)/regard serve
 
-test: .venv/developed ## the whole test suite
-	@$(BIN)/python -m pytest
+test: .venv/developed ## the whole test suite, a file to a process, at most four at once
+	@$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 check: .venv/developed ## format, lint, types, import arrows, protos and their stubs
 	$(BIN)/ruff format --check .

@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin with the weights and the vocabulary of this finished run, its best/ if it has one",
     )
     parser.add_argument(
+        "--teacher",
+        type=Path,
+        metavar="RUN",
+        help="of recipes that learn from a finished run: that run, whose translations are kept in OUT/taught.jsonl",
+    )
+    parser.add_argument(
         "--cache", type=Path, metavar="DIR", help="of caption recipes: folder of feature maps (default: OUT/features)"
     )
     parser.add_argument("--epochs", type=int, help="instead of the recipe's; the learning rate falls over all of them")
@@ -74,6 +80,10 @@ def run(args: argparse.Namespace) -> int:
         )
         if recipe.needs_data and data == Path():
             raise ValueError(f"{recipe.name} needs data: give their folder by --data or REGARD_DATA.")
+        if isinstance(recipe, CaptionRecipe) and args.teacher:
+            raise ValueError(f"{recipe.name} describes pictures and learns from no other model: leave out --teacher.")
+        if not isinstance(recipe, CaptionRecipe) and args.cache:
+            raise ValueError(f"{recipe.name} translates and makes no feature maps: leave out --cache.")
         if not args.evaluate_only:
             if isinstance(recipe, CaptionRecipe):
                 captioning.train(
@@ -85,7 +95,14 @@ def run(args: argparse.Namespace) -> int:
                     cache=args.cache,
                 )
             else:
-                translation.train(recipe, data=data, out=args.out, hardware=hardware, start_from=args.start_from)
+                translation.train(
+                    recipe,
+                    data=data,
+                    out=args.out,
+                    hardware=hardware,
+                    start_from=args.start_from,
+                    teacher=args.teacher,
+                )
         # Each device has a process of its own; one of them reports.
         if is_initialized() and get_rank() != 0:
             return 0

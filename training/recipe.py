@@ -46,6 +46,7 @@ class Recipe:
     measured_sources: int = 500  # validation sources translated after each epoch
     alignments: tuple[GoldAlignments, ...] = ()
     starts_from: str | None = None  # the recipe whose finished run it is meant to go on from
+    taught: bool = False  # whether it learns from the translations of a finished run as well
     guidance: GuidanceConfig | None = None  # how a head is taught to align
     samples: int = 0  # of each sentence, from whose rewards it learns; 0: it learns from the translations themselves
     score_as_published: bool = False  # on lowercased, tokenised text too

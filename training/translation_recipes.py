@@ -148,7 +148,23 @@ def multi30k_attention_rewarded() -> Recipe:
 
     It goes on from a run of multi30k_attention.
     """
-    return _rewarded(multi30k_attention())
+    return _rewarded(multi30k_attention(), epochs=9, learning_rate=3e-4)
+
+
+def multi30k_attention_taught() -> Recipe:
+    """Multi30k English to German, recurrent with additive attention, taught by a better model's translations.
+
+    It goes on from a run of multi30k_attention; the teacher is a run of multi30k_transformer or what came of one.
+    """
+    recipe = multi30k_attention()
+    return replace(
+        recipe,
+        name="multi30k_attention_taught",
+        starts_from=recipe.name,
+        taught=True,
+        batches=replace(recipe.batches, pairs=29_000),  # half of them, people's and the teacher's
+        fit=replace(recipe.fit, epochs=10, learning_rate=1e-3, warm_up=0.1, seed=2),
+    )
 
 
 def multi30k_transformer_rewarded() -> Recipe:
@@ -156,10 +172,10 @@ def multi30k_transformer_rewarded() -> Recipe:
 
     It goes on from a run of multi30k_transformer.
     """
-    return _rewarded(multi30k_transformer())
+    return _rewarded(multi30k_transformer(), epochs=3, learning_rate=2e-4)
 
 
-def _rewarded(recipe: Recipe) -> Recipe:
+def _rewarded(recipe: Recipe, *, epochs: int, learning_rate: float) -> Recipe:
     """Return a recipe that goes on from a run of another, by few and small steps."""
     from training.fit import FitConfig
     from training.translation_data import BatchConfig
@@ -171,8 +187,8 @@ def _rewarded(recipe: Recipe) -> Recipe:
         samples=5,
         batches=BatchConfig(tokens=320, pairs=8000),  # five times as many rows are learnt from
         fit=FitConfig(
-            epochs=3,
-            learning_rate=2e-4,
+            epochs=epochs,
+            learning_rate=learning_rate,
             average_decay=0.995,  # over fewer updates than 0.999 remembers
             monitor="valid_bleu",
             higher_is_better=True,

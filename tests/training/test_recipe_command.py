@@ -42,3 +42,8 @@ def test_missing_data_are_an_error_of_one_line(
 def test_impossible_options_are_an_error_of_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["toy_copy", "--out", str(tmp_path), "--epochs", "0"]) == 1
     assert "epochs is 0" in capsys.readouterr().err
+
+
+def test_an_option_of_other_recipes_is_an_error_of_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["toy_copy", "--out", str(tmp_path), "--cache", str(tmp_path)]) == 1
+    assert "makes no feature maps: leave out --cache" in capsys.readouterr().err
