@@ -105,7 +105,13 @@ def make(rung: Rung, root: Path) -> Made:
 
 
 def export_untrained(
-    make_model: Callable[[int, int], TrainedModel], name: str, root: Path, *, traced_once: bool, sureness: float = 2.0
+    make_model: Callable[[int, int], TrainedModel],
+    name: str,
+    root: Path,
+    *,
+    traced_once: bool,
+    sureness: float = 2.0,
+    cuda: bool = False,
 ) -> tuple[Path, Bundle, Path]:
     """Export what is made, given a vocabulary's size and how much of it can be predicted, to root/models/NAME/1.
 
@@ -137,6 +143,7 @@ def export_untrained(
         # Untrained, it is often undecided, and int8 then decides otherwise.
         least_agreement=0.0,
         grid=Grid(batches=(1, 3), source_lengths=(1, 9), steps=2),
+        cuda=cuda,
     )
     with pytest.MonkeyPatch.context() as patch:
         if traced_once:

@@ -19,6 +19,7 @@ from training.search import SearchConfig, search_all
 from training.transformer import Transformer, TransformerConfig
 
 LAYERS, HEADS = 2, 4
+PROFILES = ("portable", "cpu", "cuda")
 VARIANTS: dict[str, dict[str, Any]] = {
     "pre-sinusoidal-add": {"norm": "pre", "positions": "sinusoidal", "combination": "add"},
     "post-learned-concatenate": {"norm": "post", "positions": "learned", "combination": "concatenate"},
@@ -61,7 +62,7 @@ def made(root: Path) -> dict[str, Made]:
                 )
             )
 
-        return Made(*export_untrained(untrained, name, root, traced_once=True, sureness=1.2))
+        return Made(*export_untrained(untrained, name, root, traced_once=True, sureness=1.2, cuda=True))
 
     return {name: export(name) for name in VARIANTS}
 
@@ -69,7 +70,7 @@ def made(root: Path) -> dict[str, Made]:
 @pytest.fixture(scope="module")
 def replies(made: dict[str, Made], root: Path) -> dict[str, dict[str, Replies]]:
     """What a server that holds every bundle says, by profile and variant."""
-    return {profile: serve(root / "models", list(made), profile=profile) for profile in ("portable", "cpu")}
+    return {profile: serve(root / "models", list(made), profile=profile) for profile in PROFILES}
 
 
 @every_variant
@@ -104,7 +105,19 @@ def test_served_translations_of_transformers_are_those_of_the_reference(
 
 
 @every_variant
-@pytest.mark.parametrize("profile", ["portable", "cpu"])
+def test_graphs_for_cuda_are_served_with_buffers_in_float16_and_say_the_same(
+    name: str, made: dict[str, Made], replies: dict[str, dict[str, Replies]]
+) -> None:
+    (cuda,) = [profile for profile in made[name].bundle.manifest.profiles if profile.name == "cuda"]
+    assert {port.dtype for port in cuda.step.inputs if port.name.startswith("state.")} == {"float16", "int64"}
+    for kind in ("default", "beam"):
+        half, whole = (getattr(replies[profile][name], kind).segments[0].hypotheses for profile in ("cuda", "portable"))
+        assert [token.id for token in half[0].tokens] == [token.id for token in whole[0].tokens]
+        assert half[0].score == pytest.approx(whole[0].score, abs=0.05)
+
+
+@every_variant
+@pytest.mark.parametrize("profile", PROFILES)
 def test_attention_of_every_layer_and_head_is_served(
     name: str, profile: str, replies: dict[str, dict[str, Replies]]
 ) -> None:
