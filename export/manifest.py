@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from contract.parity import parity_fault
 from export.errors import BundleError, ParityError
 from export.ports import GraphPorts, ModelPorts, Role
 from export.vocabularies import unpack_tokens
@@ -15,10 +16,6 @@ from regard.v1 import bundle_pb2
 
 # Columns of top-k attention travel as uint16.
 LARGEST_LIMIT = 65_535
-# What a record may allow itself: rounding where numbers are floating, and a log-probability that still means something
-# where they are bytes. The server has the same bounds.
-LARGEST_TOLERANCE = 0.01
-LARGEST_TOLERANCES = {bundle_pb2.PRECISION_FLOAT16: 0.1, bundle_pb2.PRECISION_INT8: 10.0}
 
 
 def check_limits(limits: bundle_pb2.Limits) -> None:
@@ -114,34 +111,6 @@ def check_parity(profile: bundle_pb2.Profile, ports: ModelPorts) -> None:
 
     Raises ParityError that names the profile, and the port at fault.
     """
-    parity = profile.parity
-    where = f"The parity record of profile {profile.name!r}"
-    if not profile.HasField("parity"):
-        raise ParityError(f"{where} is missing: nothing says that its graphs compute what the model does.")
-    most = LARGEST_TOLERANCES.get(profile.precision, LARGEST_TOLERANCE)
-    # Written so that what is no number is refused.
-    if not 0 < parity.tolerance <= most:
-        raise ParityError(
-            f"{where} has a tolerance of {parity.tolerance}, but it must be a positive number up to {most:g}."
-        )
-    for name, tried in (
-        ("batches", parity.batches),
-        ("source_lengths", parity.source_lengths),
-        ("steps", (parity.steps,)),
-    ):
-        if not tried or min(tried) < 1:
-            raise ParityError(f"{where} has {name} {list(tried)}, but they must be positive numbers.")
-    if not 0 <= parity.greedy_agreement <= 1:
-        raise ParityError(f"{where} has a greedy agreement of {parity.greedy_agreement}, but it must be 0 to 1.")
-    names = {port.name for port in (*ports.encode.outputs, *ports.step.outputs)}
-    compared = [entry.port for entry in parity.ports]
-    for name in sorted(names - set(compared)):
-        raise ParityError(f"{where} does not cover the port {name!r}.")
-    for entry in parity.ports:
-        if entry.port not in names or compared.count(entry.port) > 1:
-            raise ParityError(f"{where} covers {entry.port!r}, which is no port of its graphs, or is there twice.")
-        if not 0 <= entry.worst_absolute <= parity.tolerance:
-            raise ParityError(
-                f"{where} says that {entry.port!r} is off by {entry.worst_absolute:.3g}, but {parity.tolerance:.3g} "
-                "is allowed."
-            )
+    fault = parity_fault(profile, {port.name for port in (*ports.encode.outputs, *ports.step.outputs)})
+    if fault is not None:
+        raise ParityError(f"Profile {profile.name!r}: {fault}.")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from contract.parity import parity_fault
 from regard.v1 import bundle_pb2
 from server.bundle_files import need_file
 from server.errors import BundleError
 from server.graph_contract import check_graphs
 from server.image_input import ImageInput
-from server.parity_record import check_parity
 from server.ports import GraphSpec, read_graph, read_predictable
 from server.target_vocabulary import read_target_vocabularies
 from server.vocabulary import SPECIAL_TOKENS
@@ -63,7 +63,9 @@ def read_profiles(
             image=image,
             where=where,
         )
-        check_parity(choice, encode, step, where=where)
+        fault = parity_fault(choice, {port.name for port in (*encode.outputs, *step.outputs)})
+        if fault is not None:
+            raise BundleError(f"{where}: {fault}")
         pairs[choice.name] = (encode, step)
         widths.add(predictable)
     if len(widths) > 1:
