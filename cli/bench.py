@@ -5,6 +5,8 @@ Does not know any of their options.
 
 import argparse
 
+from cli.termination import ended_by_sigterm
+
 EXTRA = "loadtest"
 
 _EPILOG = """\
@@ -37,4 +39,5 @@ def run(args: argparse.Namespace) -> int:
     """Run it; return the exit status."""
     from loadtest.commands import main
 
-    return main([args.command, *args.options], prog="regard bench")
+    with ended_by_sigterm():
+        return main([args.command, *args.options], prog="regard bench")

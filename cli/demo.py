@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cli.failure import OK, CommandFailed
 from cli.output import Terminal, draw
 from cli.speech import complain, say
+from cli.termination import ended_by_sigterm
 
 if TYPE_CHECKING:
     from client import Client, Translation
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     try:
-        with served(translator(args.models)) as server, Client(server.address) as client:
+        with ended_by_sigterm(), served(translator(args.models)) as server, Client(server.address) as client:
             client.wait_ready()
             say(f"A server at {server.address}, ready after {time.monotonic() - start:.1f} s, holds")
             for model in client.models():
