@@ -202,8 +202,8 @@ class Transformer(nn.Module):
         self.decoder_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
         self.output = TiedOutput(self.embedding, config.output)
         self.dropout = PooledDropout(config.dropout)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1 and name != "positions.learned":
                 nn.init.xavier_uniform_(parameter)
         # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.
         nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)

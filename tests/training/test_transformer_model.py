@@ -210,3 +210,11 @@ def test_unknown_choices_are_refused_by_the_config_with_what_there_is(name: str,
 def test_a_size_that_heads_do_not_divide_is_refused_by_the_config_with_both() -> None:
     with pytest.raises(ValueError, match="dim is 8 and heads 3"):
         configure(heads=3)
+
+
+def test_learned_positions_begin_as_large_as_embeddings() -> None:
+    torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
+    config = TransformerConfig(vocabulary=400, output=300, dim=64, positions="learned")
+    model = Transformer(config)
+    for table in (model.positions.learned, model.embedding.weight):
+        assert table.std().item() == pytest.approx(64**-0.5, rel=0.03)
