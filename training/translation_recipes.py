@@ -148,7 +148,7 @@ def multi30k_attention_rewarded() -> Recipe:
 
     It goes on from a run of multi30k_attention.
     """
-    return _rewarded(multi30k_attention(), epochs=9, learning_rate=3e-4)
+    return _rewarded(multi30k_attention())
 
 
 def multi30k_attention_taught() -> Recipe:
@@ -172,10 +172,10 @@ def multi30k_transformer_rewarded() -> Recipe:
 
     It goes on from a run of multi30k_transformer.
     """
-    return _rewarded(multi30k_transformer(), epochs=3, learning_rate=2e-4)
+    return _rewarded(multi30k_transformer())
 
 
-def _rewarded(recipe: Recipe, *, epochs: int, learning_rate: float) -> Recipe:
+def _rewarded(recipe: Recipe) -> Recipe:
     """Return a recipe that goes on from a run of another, by few and small steps."""
     from training.fit import FitConfig
     from training.translation_data import BatchConfig
@@ -187,8 +187,8 @@ def _rewarded(recipe: Recipe, *, epochs: int, learning_rate: float) -> Recipe:
         samples=5,
         batches=BatchConfig(tokens=320, pairs=8000),  # five times as many rows are learnt from
         fit=FitConfig(
-            epochs=epochs,
-            learning_rate=learning_rate,
+            epochs=3,
+            learning_rate=2e-4,
             average_decay=0.995,  # over fewer updates than 0.999 remembers
             monitor="valid_bleu",
             higher_is_better=True,
