@@ -5,8 +5,6 @@ Does not know any of their options.
 
 import argparse
 
-from cli.termination import ended_by_sigterm
-
 EXTRA = "loadtest"
 
 _EPILOG = """\
@@ -39,5 +37,4 @@ def run(args: argparse.Namespace) -> int:
     """Run it; return the exit status."""
     from loadtest.commands import main
 
-    with ended_by_sigterm():
-        return main([args.command, *args.options], prog="regard bench")
+    return main([args.command, *args.options], prog="regard bench")

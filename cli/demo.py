@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from cli.failure import OK, CommandFailed
 from cli.output import Terminal, draw
 from cli.speech import complain, say
-from cli.termination import ended_by_sigterm
 
 if TYPE_CHECKING:
     from client import Client, Translation
@@ -63,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
         )
     from client import Client, RegardCallError
     from loadtest.processes import StartError, served, translator
+    from loadtest.termination import ended_by_sigterm
 
     args.out.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()

@@ -8,7 +8,6 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130  # as a shell reports Ctrl-C
 READER_GONE = 141  # as a shell reports a tool whose reader closed the pipe
-TERMINATED = 143  # as a shell reports SIGTERM
 
 
 class CommandFailed(Exception):  # says what happened, as the other errors here do

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
+from loadtest.termination import ended_by_sigterm
+
 
 class Command(NamedTuple):
     """A subcommand: its module has add_arguments(parser) and command(arguments) -> exit code."""
@@ -53,4 +55,5 @@ def _run(entry: Command, argv: Sequence[str], prog: str) -> int:
     parser = ArgumentParser(prog=f"{prog} {entry.name}", description=f"{entry.summary[0].upper()}{entry.summary[1:]}.")
     module.add_arguments(parser)
     arguments: Namespace = parser.parse_args(argv)
-    return module.command(arguments)
+    with ended_by_sigterm():
+        return module.command(arguments)

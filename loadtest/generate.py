@@ -5,7 +5,6 @@ It does not know what the records say.
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from threading import Thread
 from typing import IO, NamedTuple
 
 from loadtest.plan import Plan
-from loadtest.processes import child_environment, end_group
+from loadtest.processes import child
 from loadtest.run_directory import LOG, PLAN, RECORDS, part_of
 
 # Seconds that Locust may take beyond the load itself, to start, make its payloads, connect and write.
@@ -41,19 +40,11 @@ def generate(plan: Plan, directory: Path, *, on_status: Callable[[Status], None]
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / PLAN).write_text(plan.to_json(), encoding="utf-8")
-    with (directory / LOG).open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603 - our own modules
-            [sys.executable, "-m", "locust", *_arguments(plan, directory)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=child_environment(),
-            start_new_session=True,
-        )
-        try:
-            _follow(process, time.monotonic() + plan.seconds + plan.deadline + SLACK_SECONDS, on_status)
-        finally:
-            end_group(process)
+    with (
+        (directory / LOG).open("wb") as log,
+        child(["-m", "locust", *_arguments(plan, directory)], stdout=subprocess.PIPE, stderr=log) as process,
+    ):
+        _follow(process, time.monotonic() + plan.seconds + plan.deadline + SLACK_SECONDS, on_status)
     if not all(part_of(directory, RECORDS, worker).exists() for worker in range(plan.workers)):
         lines = (directory / LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         errors = [line.partition("ERROR/")[2].partition(": ")[2] for line in lines if "/ERROR/" in line]

@@ -12,9 +12,11 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import grpc
+
+from loadtest.termination import held_back
 
 READY_SECONDS = 60.0
 GRACE_SECONDS = 10.0
@@ -41,17 +43,31 @@ def served(command: Sequence[str]) -> Generator[Served]:
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         port_file, log = Path(folder, "port"), Path(folder, "server.log")
         with log.open("wb") as output:
+            running = child([*command, "--port-file", str(port_file)], stdout=output, stderr=subprocess.STDOUT)
+            with running as process:
+                yield Served(_wait_until_ready(process, port_file, log), process, log)
+
+
+@contextmanager
+def child(
+    command: Sequence[str], *, stdout: IO[bytes] | int, stderr: IO[bytes] | int, cwd: Path | None = None
+) -> Generator[subprocess.Popen[bytes]]:
+    """Run `python COMMAND`, which finds our modules and reads nothing; the block's end ends it and what it started."""
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with held_back():
             process = subprocess.Popen(  # noqa: S603 - our own modules
-                [sys.executable, *command, "--port-file", str(port_file)],
+                [sys.executable, *command],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
                 env=child_environment(),
                 start_new_session=True,
             )
-        try:
-            yield Served(_wait_until_ready(process, port_file, log), process, log)
-        finally:
+        yield process
+    finally:
+        if process is not None:
             end_group(process)
 
 
@@ -83,17 +99,18 @@ def child_environment() -> Mapping[str, str]:
 
 
 def end_group(process: subprocess.Popen[bytes], grace: float = GRACE_SECONDS) -> None:
-    """End a process that leads a group, and what it started, kindly at first."""
-    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, grace)):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
+    """End a process that leads a group, and what it started, kindly at first; whoever ends us meanwhile has to wait."""
+    with held_back():
+        for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, grace)):
+            try:
+                os.killpg(process.pid, number)
+            except ProcessLookupError:
+                break
+            try:
+                process.wait(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                continue
+        process.wait()
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port_file: Path, log: Path) -> str:

@@ -6,7 +6,6 @@ It does not know what the tests do: those named here, and those that name a case
 import ast
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from loadtest.case_server import Outcome
-from loadtest.processes import child_environment
+from loadtest.processes import child
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 HELD_BY = {
@@ -79,14 +78,9 @@ def _named(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, known: dic
 def _run(names: Sequence[str]) -> dict[str, bool]:
     with tempfile.TemporaryDirectory(prefix="regard-cases-") as folder:
         report = Path(folder, "report.xml")
-        subprocess.run(  # noqa: S603 - our own tests
-            [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *names],
-            cwd=TESTS.parent,
-            env=child_environment(),
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        command = ["-m", "pytest", "-q", f"--junitxml={report}", *names]
+        with child(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=TESTS.parent) as process:
+            process.wait(timeout=SECONDS)
         if not report.exists():
             return {}
         root = ElementTree.parse(report).getroot()  # noqa: S314 - written a moment ago by pytest

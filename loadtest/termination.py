@@ -1,0 +1,55 @@
+"""Has SIGTERM end a measurement as Ctrl-C does, so that what it started ends with it.
+
+It does not know what was started.
+"""
+
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+TERMINATED = 128 + signal.SIGTERM  # as a shell reports it
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def ended_by_sigterm() -> Generator[None]:
+    """Let SIGTERM raise SystemExit inside the block, where Python would end at once and leave private servers behind.
+
+    It does nothing outside the main thread, which alone may handle signals; nor does `held_back`.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def held_back() -> Generator[None]:
+    """Let SIGTERM and Ctrl-C wait for the end of the block: between a process's start and a name for it, say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    before = {number: signal.signal(number, note) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in arrived[:1]:
+            signal.raise_signal(number)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(TERMINATED)
