@@ -51,7 +51,7 @@ from regard.v1 import bundle_pb2
 from training.captioner import Captioner
 from training.checkpoint import Checkpoint, find, load
 from training.recipes import RECIPES
-from training.start import started_from
+from training.start import started_from, teachers
 from training.transformer import Transformer
 from training.translation_data import Corpus
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN
@@ -67,6 +67,7 @@ _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "tokenizers", "torch"
 _LICENCES = {
     "Tatoeba": "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/), like the sentences it learnt from: "
     "Tatoeba (https://tatoeba.org) and its contributors, as prepared by https://www.manythings.org/anki",
+    "Multi30k": "for research and education, non-commercial, like Multi30k (Elliott et al. 2016), from which it learnt",
     "Flickr8k": "for research and non-commercial use only, like Flickr8k (Hodosh, Young and Hockenmaier 2013), whose "
     "captions it learnt; the photographs belong to their authors on Flickr. The convolutions are EfficientNet-Lite0's "
     "for ImageNet, Apache-2.0",
@@ -284,7 +285,6 @@ def _sample(checkpoint: Checkpoint, corpus: Corpus, settings: BuildSettings) -> 
 
 def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, ports: ModelPorts) -> bundle_pb2.Bundle:
     recipe = RECIPES[checkpoint.recipe]()
-    origin = str(checkpoint.provenance["data"]["origin"])
     weights = (folder / "model.safetensors").read_bytes()
     return bundle_pb2.Bundle(
         task=bundle_pb2.TASK_TRANSLATION,
@@ -317,9 +317,10 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
         ),
         provenance=bundle_pb2.Provenance(
             recipe=", ".join([*started_from(checkpoint), checkpoint.recipe]),
+            taught_by={recipe: str(teacher["recipe"]) for recipe, teacher in teachers(checkpoint).items()},
             mean_of=[f"{part['recipe']}/epoch-{part['epoch']:02}" for part in checkpoint.provenance.get("average", ())],
-            training_data=origin,
-            licence=settings.licence or _licence(origin),
+            training_data=_data(checkpoint),
+            licence=settings.licence or _licence(_data(checkpoint)),
             versions={name: version(name) for name in _PACKAGES},
             checkpoint_sha256=hashlib.sha256(weights).hexdigest(),
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -327,12 +328,16 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
     )
 
 
+def _data(checkpoint: Checkpoint) -> str:
+    """Return where the data of a run and of those who taught it are from."""
+    origins = [str(checkpoint.provenance["data"]["origin"])]
+    origins += [str(teacher["data"]) for teacher in teachers(checkpoint).values()]
+    return "; and, for what taught it, ".join(dict.fromkeys(origins))
+
+
 def _licence(origin: str) -> str:
     """Return the terms of what was learnt from data of some origin."""
-    for name, licence in _LICENCES.items():
-        if name in origin:
-            return licence
-    return "Apache-2.0"
+    return "; ".join(licence for name, licence in _LICENCES.items() if name in origin) or "Apache-2.0"
 
 
 def _alignment_heads(checkpoint: Checkpoint, ports: ModelPorts) -> Sequence[tuple[int, int]]:

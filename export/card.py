@@ -193,6 +193,10 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
         f"Training data: {origin.training_data}" if origin.training_data else "",
         f"Licence: {origin.licence}" if origin.licence else "",
         f"Recipe: `{origin.recipe}`" if origin.recipe else "",
+        *(
+            f"`{recipe}` learnt from translations by `{teacher}`, beside people's"
+            for recipe, teacher in sorted(origin.taught_by.items())
+        ),
         f"The weights are the mean of those of {', '.join(f'`{part}`' for part in origin.mean_of)}"
         if origin.mean_of
         else "",
@@ -207,8 +211,9 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
         # Each goes on from the one before it.
         recipes = origin.recipe.split(", ")
         starts = ["", *(f" --start-from runs/{recipe}" for recipe in recipes)]
+        taught = {recipe: f" --teacher runs/{teacher}" for recipe, teacher in origin.taught_by.items()}
         commands = "".join(
-            f"regard train {recipe}{start} --data DATA --out runs/{recipe}\n"
+            f"regard train {recipe}{start}{taught.get(recipe, '')} --data DATA --out runs/{recipe}\n"
             for recipe, start in zip(recipes, starts, strict=False)
         )
         run = recipes[-1]

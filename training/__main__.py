@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"recipes:\n{recipes}\n\n"
         "example:\n  python -m training toy_reverse --out runs/toy\n\n"
         "--out then holds latest/ and best/ (weights as safetensors, config.json, tokenizer.json), curves.svg,\n"
-        "log/version_*/metrics.csv and, for going on, resume/."
+        "log/version_*/metrics.csv and, for going on, resume/ and what a --teacher said, taught.jsonl."
     )
     parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help="one of the names below")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data sets (default: $REGARD_DATA)")
@@ -80,10 +80,10 @@ def run(args: argparse.Namespace) -> int:
         )
         if recipe.needs_data and data == Path():
             raise ValueError(f"{recipe.name} needs data: give their folder by --data or REGARD_DATA.")
-        if isinstance(recipe, CaptionRecipe) and args.teacher:
-            raise ValueError(f"{recipe.name} describes pictures and learns from no other model: leave out --teacher.")
-        if not isinstance(recipe, CaptionRecipe) and args.cache:
-            raise ValueError(f"{recipe.name} translates and makes no feature maps: leave out --cache.")
+        if args.teacher and (isinstance(recipe, CaptionRecipe) or not recipe.taught):
+            raise ValueError(f"{recipe.name} learns from no other model: leave out --teacher.")
+        if args.cache and not isinstance(recipe, CaptionRecipe):
+            raise ValueError(f"{recipe.name} makes no feature maps: leave out --cache.")
         if not args.evaluate_only:
             if isinstance(recipe, CaptionRecipe):
                 captioning.train(

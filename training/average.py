@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from training import checkpoint
-from training.start import StartError, take_weights
+from training.start import StartError, describe_run, take_weights
 
 _DESCRIPTION = """\
 Average the weights of several checkpoints: epochs of one run, or a run and those that went on from it.
@@ -47,10 +47,7 @@ def average(folders: Sequence[Path]) -> checkpoint.Checkpoint:
     with torch.no_grad():
         for name, parameter in first.model.named_parameters():
             parameter.copy_(totals[name] / len(found))
-    parts = [
-        {"recipe": each.recipe, "epoch": each.metrics["epoch"], "sha256": checkpoint.weights_digest(folder)}
-        for folder, each in found
-    ]
+    parts = [describe_run(each, folder) for folder, each in found]
     # What was measured holds for none of the parts' mean.
     return replace(first, metrics={}, provenance={**first.provenance, "average": parts})
 

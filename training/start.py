@@ -56,16 +56,18 @@ def find_start(recipe: Recipe | CaptionRecipe, *, out: Path, run: Path | None) -
 def _read(run: Path) -> Start:
     folder = checkpoint.find(run)
     found = checkpoint.load(folder)
-    before = {"start": found.provenance["start"]} if "start" in found.provenance else {}
-    return Start(
-        checkpoint=found,
-        origin={
-            "recipe": found.recipe,
-            "epoch": found.metrics.get("epoch"),
-            "sha256": checkpoint.weights_digest(folder),
-            **before,
-        },
-    )
+    return Start(checkpoint=found, origin=describe_run(found, folder))
+
+
+def describe_run(found: Checkpoint, folder: Path) -> dict[str, Any]:
+    """Return what a run that goes on from a checkpoint in `folder` says of it."""
+    before = {name: found.provenance[name] for name in ("teacher", "start") if name in found.provenance}
+    return {
+        "recipe": found.recipe,
+        "epoch": found.metrics.get("epoch"),
+        "sha256": checkpoint.weights_digest(folder),
+        **before,
+    }
 
 
 def _check_same(out: Path, begun: Mapping[str, Any] | None, given: Mapping[str, Any] | None) -> None:
@@ -88,6 +90,19 @@ def started_from(found: Checkpoint) -> list[str]:
         recipes.insert(0, start["recipe"])
         start = start.get("start")
     return recipes
+
+
+def teachers(found: Checkpoint) -> dict[str, Mapping[str, Any]]:
+    """Return what is known of those who taught a checkpoint's run and the runs that it goes back to, by its recipe."""
+    known: dict[str, Mapping[str, Any]] = {}
+    runs: list[Mapping[str, Any]] = [{"recipe": found.recipe, **found.provenance}, *found.provenance.get("average", ())]
+    while runs:
+        run = runs.pop()
+        if "teacher" in run:
+            known[run["recipe"]] = run["teacher"]
+        if "start" in run:
+            runs.append(run["start"])
+    return known
 
 
 def take_weights(model: TrainedModel, start: Checkpoint) -> None:

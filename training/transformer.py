@@ -203,6 +203,7 @@ class Transformer(nn.Module):
         self.output = TiedOutput(self.embedding, config.output)
         self.dropout = PooledDropout(config.dropout)
         for name, parameter in self.named_parameters():
+            # Codes of positions are added to embeddings and multiply nothing.
             if parameter.dim() > 1 and name != "positions.learned":
                 nn.init.xavier_uniform_(parameter)
         # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.

@@ -15,7 +15,7 @@ from scoring.alignments import Links, alignment_error_rate
 from training import checkpoint
 from training.alignment import Heads, align_by, read_alignments
 from training.checkpoint import TrainedModel
-from training.distillation import Taught, TeacherError, teach
+from training.distillation import teach
 from training.evaluate import Figure, score, score_as_published, translate
 from training.fit import Hardware, fit
 from training.guidance import Guide, learn_guide
@@ -41,16 +41,13 @@ def train(
     """Train by a recipe with the data in one folder and the results in another.
 
     start_from is a run or a checkpoint that weights and vocabulary are taken from, teacher one whose translations are
-    learnt from. `out` then holds latest/ and best/,
-    which lead to epoch-NN/, curves.svg, log/, and resume/ for going on: the same call goes on where an interrupted one
+    learnt from where the recipe says so. `out` then holds latest/ and best/, which lead to epoch-NN/, curves.svg, log/,
+    a teacher's translations in taught.jsonl, and resume/ for going on: the same call goes on where an interrupted one
     was. Raises FileNotFoundError for missing data or a missing checkpoint, ValueError where `out` holds a run of
-    another recipe or start, and where the weights to start from or the teacher do not fit.
+    another recipe, start or teacher, and where the weights to start from or the teacher do not fit.
     """
     start = find_start(recipe, out=out, run=start_from)
     corpus = recipe.read(data)
-    taught = _teach(recipe, corpus, out=out, teacher=teacher)
-    if taught is not None:
-        corpus = replace(corpus, train=[*corpus.train, *taught.pairs])
     if start is None:
         vocabulary, output = _learn_vocabulary(recipe, corpus)
     else:
@@ -59,6 +56,11 @@ def train(
     model = recipe.model(vocabulary.size, output)
     if start is not None and start.origin is not None:
         take_weights(model, start.checkpoint)
+    if hardware.threads is not None:
+        torch.set_num_threads(hardware.threads)
+    taught = teach(recipe, corpus.train, out=out, teacher=teacher) if recipe.taught else None
+    if taught is not None:
+        corpus = replace(corpus, train=[*corpus.train, *taught.pairs])
     batches = TranslationData(corpus, vocabulary, recipe.batches, output=output, seed=recipe.fit.seed)
     guide = _guide(recipe, model, batches, vocabulary)
     heads = () if guide is None else ((guide.config.layer, guide.config.head),)
@@ -183,15 +185,6 @@ def _alignment_figures(found: checkpoint.Checkpoint, gold: GoldAlignments, data:
         )
         for metric, which, heads, lag in kinds
     ]
-
-
-def _teach(recipe: Recipe, corpus: Corpus, *, out: Path, teacher: Path | None) -> Taught | None:
-    """Return what a teacher makes of the training sentences, if the recipe wants one."""
-    if recipe.taught:
-        return teach(corpus.train, file=out / "taught.jsonl", teacher=teacher)
-    if teacher is not None:
-        raise TeacherError(f"{recipe.name} learns from no other model: leave out --teacher.")
-    return None
 
 
 def _guide(recipe: Recipe, model: TrainedModel, data: TranslationData, vocabulary: Vocabulary) -> Guide | None:

@@ -162,7 +162,7 @@ def multi30k_attention_taught() -> Recipe:
         name="multi30k_attention_taught",
         starts_from=recipe.name,
         taught=True,
-        batches=replace(recipe.batches, pairs=29_000),  # half of them, people's and the teacher's
+        batches=replace(recipe.batches, pairs=29_000),  # an epoch is half of what people and the teacher wrote
         fit=replace(recipe.fit, epochs=10, learning_rate=1e-3, warm_up=0.1, seed=2),
     )
 

@@ -212,7 +212,7 @@ def test_a_size_that_heads_do_not_divide_is_refused_by_the_config_with_both() ->
         configure(heads=3)
 
 
-def test_learned_positions_begin_as_large_as_embeddings() -> None:
+def test_learned_positions_begin_as_large_as_embeddings_before_these_are_scaled() -> None:
     torch.manual_seed(1)  # pyright: ignore[reportUnknownMemberType]  half typed
     config = TransformerConfig(vocabulary=400, output=300, dim=64, positions="learned")
     model = Transformer(config)

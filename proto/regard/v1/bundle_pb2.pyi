@@ -739,6 +739,26 @@ class Provenance(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class TaughtByEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RECIPE_FIELD_NUMBER: _builtins.int
     TRAINING_DATA_FIELD_NUMBER: _builtins.int
     LICENCE_FIELD_NUMBER: _builtins.int
@@ -746,6 +766,7 @@ class Provenance(_message.Message):
     CHECKPOINT_SHA256_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     MEAN_OF_FIELD_NUMBER: _builtins.int
+    TAUGHT_BY_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     training_data: _builtins.str
     licence: _builtins.str
@@ -760,6 +781,10 @@ class Provenance(_message.Message):
     def mean_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """RECIPE/epoch-NUMBER of each part, where the weights are the mean of several checkpoints."""
 
+    @_builtins.property
+    def taught_by(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Recipe of a run to the recipe of the model whose translations it learnt from beside people's."""
+
     def __init__(
         self,
         *,
@@ -770,10 +795,11 @@ class Provenance(_message.Message):
         checkpoint_sha256: _builtins.str = ...,
         created: _builtins.str = ...,
         mean_of: _abc.Iterable[_builtins.str] | None = ...,
+        taught_by: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_sha256", b"checkpoint_sha256", "created", b"created", "licence", b"licence", "mean_of", b"mean_of", "recipe", b"recipe", "training_data", b"training_data", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_sha256", b"checkpoint_sha256", "created", b"created", "licence", b"licence", "mean_of", b"mean_of", "recipe", b"recipe", "taught_by", b"taught_by", "training_data", b"training_data", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
