@@ -44,7 +44,7 @@ exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 130 
 
 # What is missing, by the module that could not be found, where it is not the extra named like the command.
 _EXTRA_OF_MODULE = {"matplotlib": "pictures", "PIL": "pictures"}
-_OWN_FOLDERS = ("contract", "server", "training", "export", "loadtest", "client", "scoring")
+_OWN_FOLDERS = ("contract", "published", "server", "training", "export", "loadtest", "client", "scoring")
 
 
 class Command(Protocol):

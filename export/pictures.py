@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from export.errors import BundleError
-from training.caption_data import CaptionCorpus, Described
+from published.flickr8k import Described
+from training.caption_data import CaptionCorpus
 from training.recipe import CaptionRecipe, Recipe
 from training.vision import BackboneConfig, Pixels, read_picture
 

@@ -21,7 +21,8 @@ from loadtest.environment import command_line, environment
 from loadtest.line_process import LineProcess, ProcessFault
 from loadtest.page_part import replace_part
 from loadtest.progress import Progress
-from loadtest.test_sets import read_lines, read_tatoeba
+from loadtest.test_sets import read_tatoeba
+from published.lines import read_lines
 
 REQUIREMENTS = "loadtest/ctranslate2.txt"
 _PART = "regard bench engine"

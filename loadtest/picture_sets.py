@@ -3,27 +3,15 @@
 It does not know what is done with them, and fetches nothing: where data is missing it says what and where to get it.
 """
 
-import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
-from loadtest.test_sets import read_lines
+from published import flickr8k
+from published.flickr8k import Described, picture_reader
+from published.lines import read_lines
 
-FLICKR8K = (
-    "{path} is missing. It is part of Flickr8k (Hodosh, Young and Hockenmaier 2013; for research and education, "
-    "non-commercial): captions.txt with lines IMAGE#NUMBER<TAB>CAPTION, the lists train.txt, dev.txt and test.txt, and "
-    "the pictures in images/*.tar. Name the folder by --flickr8k, or the folder above it by REGARD_DATA."
-)
-SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
-
-
-class Described(NamedTuple):
-    """A picture and what people say of it."""
-
-    name: str
-    captions: tuple[str, ...]
+_SPLITS = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,31 +43,15 @@ def read_flickr8k(folder: Path, split: str) -> PictureSet:
 
     Raises FileNotFoundError that says what is missing and where it comes from, ValueError for files that disagree.
     """
-    if split not in SPLITS:
+    if split not in _SPLITS:
         raise ValueError(f"Flickr8k has no split {split!r}; it has train, valid and test")
-    inner = folder / "flickr8k"
-    folder = inner if inner.is_dir() else folder
-    tars = sorted((folder / "images").glob("*.tar"))
-    listing = folder / f"{SPLITS[split]}.txt"
-    for path in (folder / "captions.txt", listing):
-        if not path.is_file():
-            raise FileNotFoundError(FLICKR8K.format(path=path))
-    if not tars:
-        raise FileNotFoundError(FLICKR8K.format(path=folder / "images/*.tar"))
-    captions: dict[str, list[str]] = {}
-    for number, line in enumerate(read_lines(folder / "captions.txt"), start=1):
-        key, tab, caption = line.partition("\t")
-        if not tab:
-            raise ValueError(f"line {number} of {folder / 'captions.txt'} is not IMAGE#NUMBER<TAB>CAPTION")
-        captions.setdefault(key.rpartition("#")[0], []).append(caption)
-    names = read_lines(listing)
-    for name in names:
-        if name not in captions:
-            raise ValueError(f"{listing} names {name}, of which captions.txt says nothing")
+    hint = "Name the folder by --flickr8k, or the folder above it by REGARD_DATA."
+    found = flickr8k.read_flickr8k(folder, [_SPLITS[split]], hint=hint)
+    pictures = tuple(found.splits[_SPLITS[split]])
     return PictureSet(
         name=f"Flickr8k {split}",
-        pictures=tuple(Described(name, tuple(captions[name])) for name in names),
-        read=_reader(tars, names),
+        pictures=pictures,
+        read=picture_reader(found.tars, [picture.name for picture in pictures]),
         published=split == "test",
     )
 
@@ -100,24 +72,3 @@ def read_captions(path: Path) -> PictureSet:
         pictures=tuple(Described(name, tuple(found)) for name, found in captions.items()),
         read=lambda name: (path.parent / name).read_bytes(),
     )
-
-
-def _reader(tars: Sequence[Path], names: Sequence[str]) -> Callable[[str], bytes]:
-    """Raises FileNotFoundError for a picture that is in no tar."""
-    places: dict[str, tuple[Path, int, int]] = {}
-    for path in tars:
-        with tarfile.open(path) as tar:
-            for member in tar:
-                if member.isfile():
-                    places[member.name.rpartition("/")[2]] = (path, member.offset_data, member.size)
-    for name in names:
-        if name not in places:
-            raise FileNotFoundError(f"{name} is in none of {', '.join(tar.name for tar in tars)}")
-
-    def read(name: str) -> bytes:
-        path, start, size = places[name]
-        with path.open("rb") as file:
-            file.seek(start)
-            return file.read(size)
-
-    return read

@@ -3,21 +3,17 @@
 It does not know what is done with them, and fetches nothing: where data is missing it says what and where to get it.
 """
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from loadtest.word_links import GoldPair
+from published import tatoeba
+from published.lines import read_lines
+from published.tatoeba import SPLITS
 from scoring.alignments import parse_links
 
-TATOEBA = (
-    "{path} is missing. It is part of the Tatoeba pairs with English in the selection of www.manythings.org/anki "
-    "(CC BY 2.0 FR): eng-spa.tsv.gz holds english<TAB>spanish, one pair a line, eng-spa.split.gz holds train, valid or "
-    "test for each; other languages likewise. Name their folder by --tatoeba, or the folder above it by REGARD_DATA."
-)
-# As the files are called (ISO 639-3).
-_FILES = {"es": "spa", "fr": "fra", "de": "deu"}
+_HINT = "Name their folder by --tatoeba, or the folder above it by REGARD_DATA."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +35,6 @@ class TestSet:
         return TestSet(name=self.name, sources=self.sources[:count], references=self.references[:count])
 
 
-def read_lines(path: Path) -> tuple[str, ...]:
-    """The lines of a file, plain or gzipped, split at line feeds only. Raises FileNotFoundError or ValueError."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
-    try:
-        text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
-    except (UnicodeDecodeError, gzip.BadGzipFile) as problem:
-        raise ValueError(f"{path} is not UTF-8 text: {problem}") from problem
-    return tuple(line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
-
-
 def read_parallel(source: Path, references: Sequence[Path]) -> TestSet:
     """One text a line in every file. Raises ValueError if the files differ in length."""
     sources = read_lines(source)
@@ -63,26 +48,18 @@ def read_parallel(source: Path, references: Sequence[Path]) -> TestSet:
 def read_tatoeba(folder: Path, split: str, language: str = "es") -> TestSet:
     """A split of English and another language with one translation each, as its pairs come.
 
-    Raises FileNotFoundError that says what is missing and where it comes from, ValueError for a language that is not
-    there.
+    Raises FileNotFoundError that says what is missing and where it comes from, ValueError for a language or a split
+    that is not there.
     """
-    if language not in _FILES:
-        raise ValueError(f"Tatoeba is read for {', '.join(_FILES)}, not {language!r}")
-    name = f"eng-{_FILES[language]}"
-    inner = folder / "tatoeba"
-    folder = inner if inner.is_dir() else folder
-    lines_path, split_path = folder / f"{name}.tsv.gz", folder / f"{name}.split.gz"
-    for path in (lines_path, split_path):
-        if not path.is_file():
-            raise FileNotFoundError(TATOEBA.format(path=path))
-    lines, splits = read_lines(lines_path), read_lines(split_path)
-    pairs = [line.split("\t")[:2] for line, named in zip(lines, splits, strict=True) if named == split]
+    if split not in SPLITS:
+        raise ValueError(f"Tatoeba has no split {split!r}; it has {', '.join(SPLITS)}")
+    pairs = [pair for pair in tatoeba.read_tatoeba(folder, language, hint=_HINT) if pair.split == split]
     if not pairs:
-        raise ValueError(f"{split_path} has no split {split!r}; it has {', '.join(sorted(set(splits)))}")
+        raise ValueError(f"there is no pair of English and {language!r} in the split {split!r}")
     return TestSet(
         name=f"Tatoeba en-{language} {split}",
-        sources=tuple(english for english, _ in pairs),
-        references=tuple((translation,) for _, translation in pairs),
+        sources=tuple(pair.english for pair in pairs),
+        references=tuple((pair.other,) for pair in pairs),
     )
 
 

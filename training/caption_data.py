@@ -4,29 +4,23 @@ It does not know models or how they learn.
 """
 
 import random
-import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from published import flickr8k
+from published.flickr8k import Described, picture_reader
 from scoring.words import words
 from training.translation_data import SPLITS, Batch, pad
 from training.vocabulary import BEGIN, UNKNOWN, Vocabulary
 
 # Given names, yields the encoded pictures in that order.
 Load: TypeAlias = Callable[[Sequence[str]], Iterable[bytes]]
-
-
-class Described(NamedTuple):
-    """A picture and what people say of it."""
-
-    name: str
-    captions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,51 +40,18 @@ def plain(caption: str) -> str:
 
 
 def read_flickr8k(data: Path) -> CaptionCorpus:
-    """Read DATA/flickr8k: captions.txt, {train,dev,test}.txt and images/*.tar. Hodosh, Young and Hockenmaier 2013.
+    """Read DATA/flickr8k. Hodosh, Young and Hockenmaier 2013.
 
     Raises FileNotFoundError that says what is missing and where it comes from, ValueError for files that disagree.
     """
-    folder = data / "flickr8k"
-    captions: dict[str, list[str]] = {}
-    for number, line in enumerate(_lines(folder / "captions.txt"), start=1):
-        key, tab, caption = line.partition("\t")
-        if not tab:
-            raise ValueError(
-                f"Line {number} of {folder / 'captions.txt'} is not a picture's name, a tab and a caption."
-            )
-        captions.setdefault(key.rpartition("#")[0], []).append(caption)
-
-    def split(file: str) -> list[Described]:
-        names = _lines(folder / file)
-        for name in names:
-            if name not in captions:
-                raise ValueError(f"{folder / file} names {name}, but captions.txt says nothing of it.")
-        return [Described(name, tuple(captions[name])) for name in names]
-
-    splits = dict(zip(SPLITS, map(split, ("train.txt", "dev.txt", "test.txt")), strict=True))
-    tars = sorted((folder / "images").glob("*.tar"))
-    if not tars:
-        raise _missing(folder / "images/*.tar")
+    found = flickr8k.read_flickr8k(data, hint="Give the folder that holds flickr8k/ by --data or REGARD_DATA.")
     return CaptionCorpus(
-        **splits,
-        load=lambda names: read_tars(tars, names),
-        origin="Flickr8k (Hodosh, Young and Hockenmaier 2013), for research and education, non-commercial",
+        train=found.splits["train"],
+        valid=found.splits["dev"],
+        test=found.splits["test"],
+        load=lambda names: map(picture_reader(found.tars, names), names),
+        origin=flickr8k.ORIGIN,
     )
-
-
-def read_tars(tars: Sequence[Path], names: Sequence[str]) -> Iterator[bytes]:
-    """Yield the files of these names, in order, out of several tars. Raises FileNotFoundError for one in none."""
-    places: dict[str, tuple[Path, tarfile.TarInfo]] = {}
-    for path in tars:
-        with tarfile.open(path) as tar:
-            places.update({member.name.rpartition("/")[2]: (path, member) for member in tar if member.isfile()})
-    for name in names:
-        if name not in places:
-            raise FileNotFoundError(f"{name} is in none of {', '.join(path.name for path in tars)}.")
-        path, member = places[name]
-        with path.open("rb") as file:
-            file.seek(member.offset_data)
-            yield file.read(member.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,17 +151,3 @@ class CaptionData:
 def describe(corpus: CaptionCorpus) -> Mapping[str, object]:
     """Return what a checkpoint says of its data."""
     return {"origin": corpus.origin, **{name: len(getattr(corpus, name)) for name in SPLITS}}
-
-
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise _missing(path)
-    # Split at "\n" alone: other line ends of Unicode may stand inside a sentence.
-    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-
-
-def _missing(path: Path) -> FileNotFoundError:
-    return FileNotFoundError(
-        f"{path} is missing. Give the folder that holds flickr8k/ by --data or REGARD_DATA. It has captions.txt with "
-        "lines IMAGE#NUMBER<TAB>CAPTION, the lists train.txt, dev.txt and test.txt, and the pictures in images/*.tar."
-    )

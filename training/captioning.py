@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from published.flickr8k import Described
 from scoring.captions import PAPER, score_captions
 from training import checkpoint
-from training.caption_data import CaptionCorpus, CaptionData, Described, Look, describe, plain
+from training.caption_data import CaptionCorpus, CaptionData, Look, describe, plain
 from training.caption_reward import CaptionReward
 from training.captioner import Captioner
 from training.coverage import uncovered

@@ -1,57 +1,45 @@
-"""Reads sentence pairs of published data sets.
+"""Reads sentence pairs of published data sets for training.
 
 It does not know what is done with them.
 """
 
-import gzip
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
-from training.translation_data import SPLITS, Corpus, Pair
+from published.lines import read_lines
+from published.tatoeba import LANGUAGES, ORIGIN
+from published.tatoeba import read_tatoeba as read_pairs
+from training.translation_data import Corpus, Pair
 
-# ISO 639-3, as Tatoeba's files are named, by BCP 47.
-TATOEBA: Mapping[str, str] = MappingProxyType({"es": "spa", "fr": "fra", "de": "deu"})
+_HINT = "Give the folder that holds tatoeba/ by --data or REGARD_DATA."
 
 
 def read_tatoeba(data: Path, language: str) -> Corpus:
-    """Read DATA/tatoeba/eng-LANGUAGE.{tsv,split}.gz, English on the left.
+    """Read English with another language (BCP 47) from DATA/tatoeba.
 
     Raises FileNotFoundError that says what is missing and where it comes from, ValueError for files that disagree.
     """
-    pairs_path, split_path = (data / "tatoeba" / f"eng-{language}.{kind}.gz" for kind in ("tsv", "split"))
-    for path in (pairs_path, split_path):
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} is missing. Give the folder that holds tatoeba/ by --data or REGARD_DATA. It has the Tatoeba "
-                f"pairs of manythings.org/anki as english<TAB>other, one a line, and beside them train, valid or test."
-            )
-    lines = _lines(pairs_path)
-    names = gzip.decompress(split_path.read_bytes()).decode().split()
-    if len(lines) != len(names):
-        raise ValueError(f"{pairs_path} has {len(lines)} lines, but {split_path} has {len(names)}.")
-    splits: dict[str, list[Pair]] = {name: [] for name in SPLITS}
-    for number, (line, name) in enumerate(zip(lines, names, strict=True), start=1):
-        sides = line.split("\t")
-        if len(sides) != 2 or name not in splits:
-            raise ValueError(f"Line {number} of {pairs_path} or {split_path} is not a pair in one of {SPLITS}.")
-        splits[name].append(Pair(*sides))
-    origin = f"Tatoeba pairs eng-{language}, manythings.org/anki and tatoeba.org, CC BY 2.0 FR"
-    return Corpus(train=splits["train"], valid=splits["valid"], test=splits["test"], origin=origin)
+    pairs = read_pairs(data, language, hint=_HINT)
+    return Corpus(
+        train=[Pair(pair.english, pair.other) for pair in pairs if pair.split == "train"],
+        valid=[Pair(pair.english, pair.other) for pair in pairs if pair.split == "valid"],
+        test=[Pair(pair.english, pair.other) for pair in pairs if pair.split == "test"],
+        origin=f"Tatoeba pairs eng-{LANGUAGES[language]}, {ORIGIN}",
+    )
 
 
 def read_tatoeba_into(data: Path, languages: tuple[str, ...]) -> Corpus:
     """Read English with several other languages (BCP 47), whose pairs say which; raises what `read_tatoeba` does."""
-    read = {language: read_tatoeba(data, TATOEBA[language]) for language in languages}
+    read = {language: read_tatoeba(data, language) for language in languages}
 
     def all_of(split: str) -> list[Pair]:
         return [
             pair._replace(language=language) for language, corpus in read.items() for pair in getattr(corpus, split)
         ]
 
-    names = ", ".join(f"eng-{TATOEBA[language]}" for language in languages)
-    origin = f"Tatoeba pairs {names}, manythings.org/anki and tatoeba.org, CC BY 2.0 FR"
-    return Corpus(train=all_of("train"), valid=all_of("valid"), test=all_of("test"), origin=origin)
+    names = ", ".join(f"eng-{LANGUAGES[language]}" for language in languages)
+    return Corpus(
+        train=all_of("train"), valid=all_of("valid"), test=all_of("test"), origin=f"Tatoeba pairs {names}, {ORIGIN}"
+    )
 
 
 def read_multi30k(data: Path, language: str = "de") -> Corpus:
@@ -70,7 +58,7 @@ def read_multi30k(data: Path, language: str = "de") -> Corpus:
                     f"{path} is missing. Give the folder that holds multi30k/ by --data or REGARD_DATA. It has the raw "
                     f"sentences of task 1 of github.com/multi30k/dataset, one a line."
                 )
-            sides.append([line.strip().replace("\t", " ") for line in _lines(path)])
+            sides.append([line.strip().replace("\t", " ") for line in read_lines(path)])
         if len(sides[0]) != len(sides[1]):
             raise ValueError(f"{name} has {len(sides[0])} English lines, but {len(sides[1])} in {language}.")
         return list(map(Pair, *sides))
@@ -82,8 +70,3 @@ def read_multi30k(data: Path, language: str = "de") -> Corpus:
         origin=f"Multi30k en-{language} (Elliott et al. 2016), for research and education, non-commercial",
         further_tests={"test_2017_flickr": read("test_2017_flickr")},
     )
-
-
-def _lines(path: Path) -> list[str]:
-    # Split at "\n" alone: other line ends of Unicode may stand inside a sentence.
-    return gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")

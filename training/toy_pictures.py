@@ -11,7 +11,8 @@ from types import MappingProxyType
 import numpy as np
 from PIL import Image
 
-from training.caption_data import CaptionCorpus, Described
+from published.flickr8k import Described
+from training.caption_data import CaptionCorpus
 from training.vision import Pixels
 
 SIDE = 24  # pixels of a picture

@@ -28,7 +28,7 @@ def en_es_rnn() -> Recipe:
         name="en_es_rnn",
         source_language="en",
         target_languages=("es",),
-        read=lambda data: read_tatoeba(data, "spa"),
+        read=lambda data: read_tatoeba(data, "es"),
         vocabulary=6000,
         model=lambda vocabulary, output: Rnn(RnnConfig(vocabulary=vocabulary, output=output, dropout=0.15)),
         batches=BatchConfig(tokens=1000, join=0.08, upper=0.004, plain=0.02),

@@ -23,6 +23,7 @@ def modules_after(statement: str) -> set[str]:
         ("import cli.main", {"torch", "onnxruntime", "locust", "matplotlib", "grpc"}),
         ("import training.model", {"grpc", "onnxruntime", "server", "export", "regard"}),
         ("import contract.parity", {"torch", "grpc", "onnxruntime", "onnx", "numpy", "export", "server"}),
+        ("import published.tatoeba, published.flickr8k", {"torch", "grpc", "numpy", "training", "loadtest"}),
         ("import scoring.captions, scoring.alignments", {"torch", "grpc", "onnxruntime", "training", "loadtest"}),
         ("import loadtest.run, loadtest.accuracy", {"torch", "onnxruntime", "locust", "gevent"}),
     ],

@@ -52,7 +52,7 @@ def texts(vocabulary: Vocabulary, batches: Batches) -> list[tuple[str, str]]:
 
 def test_pairs_go_to_the_split_that_is_written_beside_them(tmp_path: Path) -> None:
     write(tmp_path, "Hi.\tHola.\nGo.\tVe.\nNo.\tNo.\n", "train\ntest\nvalid\n")
-    corpus = read_tatoeba(tmp_path, "spa")
+    corpus = read_tatoeba(tmp_path, "es")
     assert (corpus.train, corpus.test, corpus.valid) == (
         [("Hi.", "Hola.", "")],
         [("Go.", "Ve.", "")],
@@ -62,12 +62,12 @@ def test_pairs_go_to_the_split_that_is_written_beside_them(tmp_path: Path) -> No
 
 def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     write(tmp_path, "A\u2028b.\tC\x0bd.\n", "train\n")
-    assert read_tatoeba(tmp_path, "spa").train == [("A\u2028b.", "C\x0bd.", "")]
+    assert read_tatoeba(tmp_path, "es").train == [("A\u2028b.", "C\x0bd.", "")]
 
 
 def test_missing_files_are_named_with_where_they_come_from(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"eng-spa\.tsv\.gz is missing.*REGARD_DATA.*manythings"):
-        read_tatoeba(tmp_path, "spa")
+    with pytest.raises(FileNotFoundError, match=r"eng-spa\.tsv\.gz is missing.*manythings.*--data or REGARD_DATA"):
+        read_tatoeba(tmp_path, "es")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_missing_files_are_named_with_where_they_come_from(tmp_path: Path) -> No
 def test_files_that_disagree_are_refused(tmp_path: Path, lines: str, splits: str, message: str) -> None:
     write(tmp_path, lines, splits)
     with pytest.raises(ValueError, match=message):
-        read_tatoeba(tmp_path, "spa")
+        read_tatoeba(tmp_path, "es")
 
 
 def test_all_targets_of_a_source_are_its_references() -> None:
