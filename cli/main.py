@@ -39,7 +39,7 @@ start with:
   regard caption photo.jpg --overlay slide.png
 
 `regard COMMAND --help` tells more about each.
-exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 130 Ctrl-C, 143 SIGTERM
+exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 130 Ctrl-C, 143 SIGTERM (bench, demo)
 """
 
 # What is missing, by the module that could not be found, where it is not the extra named like the command.

@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from onnx import ModelProto
 from torch import nn
@@ -51,7 +51,7 @@ from regard.v1 import bundle_pb2
 from training.captioner import Captioner
 from training.checkpoint import Checkpoint, find, load
 from training.recipes import RECIPES
-from training.start import started_from, teachers
+from training.start import descent, started_from
 from training.transformer import Transformer
 from training.translation_data import Corpus
 from training.vocabulary import BEGIN, END, PAD, UNKNOWN
@@ -317,8 +317,12 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
         ),
         provenance=bundle_pb2.Provenance(
             recipe=", ".join([*started_from(checkpoint), checkpoint.recipe]),
-            taught_by={recipe: str(teacher["recipe"]) for recipe, teacher in teachers(checkpoint).items()},
-            mean_of=[f"{part['recipe']}/epoch-{part['epoch']:02}" for part in checkpoint.provenance.get("average", ())],
+            taught_by={
+                run["recipe"]: ", ".join(_parts(run["teacher"])) or run["teacher"]["recipe"]
+                for run in descent(checkpoint)
+                if "teacher" in run
+            },
+            mean_of=_parts(checkpoint.provenance),
             training_data=_data(checkpoint),
             licence=settings.licence or _licence(_data(checkpoint)),
             versions={name: version(name) for name in _PACKAGES},
@@ -329,10 +333,14 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
 
 
 def _data(checkpoint: Checkpoint) -> str:
-    """Return where the data of a run and of those who taught it are from."""
-    origins = [str(checkpoint.provenance["data"]["origin"])]
-    origins += [str(teacher["data"]) for teacher in teachers(checkpoint).values()]
-    return "; and, for what taught it, ".join(dict.fromkeys(origins))
+    """Return where the data are from of all runs that a checkpoint came of."""
+    # Starts and parts of a mean from before this was kept say nothing of it.
+    return "; and ".join(dict.fromkeys(str(run["data"]) for run in descent(checkpoint) if run.get("data")))
+
+
+def _parts(run: Mapping[str, Any]) -> list[str]:
+    """Return the epochs that a run's weights are the mean of, if they are."""
+    return [f"{part['recipe']}/epoch-{part['epoch']:02}" for part in run.get("average", ())]
 
 
 def _licence(origin: str) -> str:

@@ -187,6 +187,11 @@ def _limits(manifest: bundle_pb2.Bundle) -> str:
     )
 
 
+def _named(teacher: str) -> str:
+    parts = [f"`{part}`" for part in teacher.split(", ")]
+    return f"the mean of {' and '.join(parts)}" if len(parts) > 1 else parts[0]
+
+
 def _origin(manifest: bundle_pb2.Bundle) -> str:
     origin = manifest.provenance
     parts = [
@@ -194,7 +199,7 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
         f"Licence: {origin.licence}" if origin.licence else "",
         f"Recipe: `{origin.recipe}`" if origin.recipe else "",
         *(
-            f"`{recipe}` learnt from translations by `{teacher}`, beside people's"
+            f"`{recipe}` learnt from translations by {_named(teacher)}, beside people's"
             for recipe, teacher in sorted(origin.taught_by.items())
         ),
         f"The weights are the mean of those of {', '.join(f'`{part}`' for part in origin.mean_of)}"
@@ -211,8 +216,15 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
         # Each goes on from the one before it.
         recipes = origin.recipe.split(", ")
         starts = ["", *(f" --start-from runs/{recipe}" for recipe in recipes)]
-        taught = {recipe: f" --teacher runs/{teacher}" for recipe, teacher in origin.taught_by.items()}
-        commands = "".join(
+        taught: dict[str, str] = {}
+        commands = ""
+        for recipe, teacher in origin.taught_by.items():
+            run, parts = teacher, teacher.split(", ")
+            if len(parts) > 1:
+                run = f"teacher-of-{recipe}"
+                commands += f"python -m training.average runs/{run} {' '.join(f'runs/{part}' for part in parts)}\n"
+            taught[recipe] = f" --teacher runs/{run}"
+        commands += "".join(
             f"regard train {recipe}{start}{taught.get(recipe, '')} --data DATA --out runs/{recipe}\n"
             for recipe, start in zip(recipes, starts, strict=False)
         )

@@ -254,7 +254,7 @@ def _sentences(arguments: Namespace, ours: LineProcess) -> Sentences:
     if arguments.source:
         texts, origin = read_lines(arguments.source), arguments.source.name
     else:
-        pairs = read_tatoeba(arguments.data or Path(os.environ.get("REGARD_DATA", "data")), "test")
+        pairs = read_tatoeba(arguments.data or Path(os.environ.get("REGARD_DATA", "data")), "test", option="--data")
         texts, origin = pairs.sources, pairs.name
     texts = tuple(dict.fromkeys(text for text in texts if text.strip()))[:_TOKENIZED]
     found = ours.ask("tokenize", texts=texts, language=arguments.language)["sources"]

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from loadtest.processes import child_environment, end_group
+from loadtest.termination import held_back
 
 _GRACE_SECONDS = 5.0
 _TAIL = 2000
@@ -30,6 +31,7 @@ class LineProcess:
         self.name = name
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
+            # It ends by itself when we do, since it then reads the end of its commands.
             self._process = subprocess.Popen(  # noqa: S603 - what the caller chose to measure
                 command,
                 stdin=subprocess.PIPE,
@@ -68,18 +70,19 @@ class LineProcess:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    continue
-        try:
-            # It ends by itself once there are no more commands.
-            self._process.wait(timeout=_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            end_group(self._process)
-        self._log.close()
+        with held_back():
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    try:
+                        pipe.close()
+                    except BrokenPipeError:
+                        continue
+            try:
+                # It ends by itself once there are no more commands.
+                self._process.wait(timeout=_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                end_group(self._process)
+            self._log.close()
 
     def _last_words(self) -> str:
         self._process.wait()

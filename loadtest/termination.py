@@ -52,4 +52,6 @@ def held_back() -> Generator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
+    # A second one would cut short what the first one ends.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(TERMINATED)

@@ -13,8 +13,6 @@ from published.lines import read_lines
 from published.tatoeba import SPLITS
 from scoring.alignments import parse_links
 
-_HINT = "Name their folder by --tatoeba, or the folder above it by REGARD_DATA."
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestSet:
@@ -45,15 +43,17 @@ def read_parallel(source: Path, references: Sequence[Path]) -> TestSet:
     return TestSet(name=source.name, sources=sources, references=tuple(zip(*streams, strict=True)))
 
 
-def read_tatoeba(folder: Path, split: str, language: str = "es") -> TestSet:
+def read_tatoeba(folder: Path, split: str, language: str = "es", *, option: str = "--tatoeba") -> TestSet:
     """A split of English and another language with one translation each, as its pairs come.
 
+    option is what names the folder to whoever asks.
     Raises FileNotFoundError that says what is missing and where it comes from, ValueError for a language or a split
     that is not there.
     """
     if split not in SPLITS:
         raise ValueError(f"Tatoeba has no split {split!r}; it has {', '.join(SPLITS)}")
-    pairs = [pair for pair in tatoeba.read_tatoeba(folder, language, hint=_HINT) if pair.split == split]
+    hint = f"Name their folder by {option}, or the folder above it by REGARD_DATA."
+    pairs = [pair for pair in tatoeba.read_tatoeba(folder, language, hint=hint) if pair.split == split]
     if not pairs:
         raise ValueError(f"there is no pair of English and {language!r} in the split {split!r}")
     return TestSet(

@@ -50,10 +50,11 @@ def read_tatoeba(folder: Path, language: str, *, hint: str) -> list[TatoebaPair]
         raise ValueError(f"{lines_path} has {len(lines)} lines, but {splits_path} has {len(splits)}.")
     pairs: list[TatoebaPair] = []
     for number, (line, split) in enumerate(zip(lines, splits, strict=True), start=1):
-        english, tab, other = line.partition("\t")
-        if not tab or "\t" in other or not _is_split(split):
+        sides = line.split("\t")
+        # As they are published, a third one says who wrote them.
+        if len(sides) not in (2, 3) or not _is_split(split):
             raise ValueError(f"Line {number} of {lines_path} or {splits_path} is not a pair in one of {SPLITS}.")
-        pairs.append(TatoebaPair(english, other, split))
+        pairs.append(TatoebaPair(sides[0], sides[1], split))
     return pairs
 
 

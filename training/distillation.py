@@ -17,6 +17,7 @@ from training.captioner import Captioner
 from training.checkpoint import Checkpoint
 from training.recipe import Recipe
 from training.search import Hypothesis, SearchConfig, search_all
+from training.start import describe_run
 from training.translation_data import Pair, References, group_references
 
 _SEARCH = SearchConfig(beam_size=5)
@@ -25,8 +26,8 @@ _SEARCH = SearchConfig(beam_size=5)
 _PART = 500
 
 
-# What the first line says.
-_HEAD = ("recipe", "sha256", "data", "search", "sources")
+# What the first line says at least.
+_HEAD = {"recipe", "sha256", "data", "search", "sources"}
 
 
 class TeacherError(ValueError):
@@ -37,7 +38,7 @@ class Taught(NamedTuple):
     """What a teacher makes of the training sentences."""
 
     pairs: list[Pair]  # each distinct source with the teacher's translation, where that came to an end
-    origin: Mapping[str, Any]  # the teacher's recipe, weights, data and search, and a digest of the sources
+    origin: Mapping[str, Any]  # what `describe_run` says of the teacher, its search and a digest of the sources
 
 
 def teach(recipe: Recipe, pairs: Sequence[Pair], *, out: Path, teacher: Path | None) -> Taught:
@@ -57,13 +58,8 @@ def teach(recipe: Recipe, pairs: Sequence[Pair], *, out: Path, teacher: Path | N
         folder = checkpoint.find(teacher)
         found = checkpoint.load(folder)
         _check_fits(recipe, found, folder)
-        given = {
-            "recipe": found.recipe,
-            "sha256": checkpoint.weights_digest(folder),
-            "data": found.provenance["data"]["origin"],
-            "search": asdict(_SEARCH),
-            "sources": sources,
-        }
+        # As it is read back from JSON.
+        given = json.loads(json.dumps({**describe_run(found, folder), "search": asdict(_SEARCH), "sources": sources}))
         if origin is not None and origin != given:
             raise TeacherError(f"{file} has translations by another teacher: give another --out.")
         _check_same(out, given)
@@ -109,7 +105,9 @@ def _read(file: Path, sources: str, count: int) -> tuple[Mapping[str, Any] | Non
         return None, {}
     try:
         head, *rest = [json.loads(line) for line in whole.split(b"\n")]
-        origin = {name: head[name] for name in _HEAD}
+        origin = dict(head)
+        if not origin.keys() >= _HEAD:
+            raise ValueError
         if origin["sources"] != sources:
             raise TeacherError(f"{file} has translations of other sentences: give another --out.")
         return origin, dict(_entry(line, count) for line in rest)

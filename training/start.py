@@ -61,13 +61,18 @@ def _read(run: Path) -> Start:
 
 def describe_run(found: Checkpoint, folder: Path) -> dict[str, Any]:
     """Return what a run that goes on from a checkpoint in `folder` says of it."""
-    before = {name: found.provenance[name] for name in ("teacher", "start") if name in found.provenance}
+    before = {name: found.provenance[name] for name in ("average", "teacher", "start") if name in found.provenance}
     return {
         "recipe": found.recipe,
         "epoch": found.metrics.get("epoch"),
         "sha256": checkpoint.weights_digest(folder),
+        "data": _origin(found),
         **before,
     }
+
+
+def _origin(found: Checkpoint) -> str:
+    return str(found.provenance.get("data", {}).get("origin", ""))
 
 
 def _check_same(out: Path, begun: Mapping[str, Any] | None, given: Mapping[str, Any] | None) -> None:
@@ -92,16 +97,17 @@ def started_from(found: Checkpoint) -> list[str]:
     return recipes
 
 
-def teachers(found: Checkpoint) -> dict[str, Mapping[str, Any]]:
-    """Return what is known of those who taught a checkpoint's run and the runs that it goes back to, by its recipe."""
-    known: dict[str, Mapping[str, Any]] = {}
-    runs: list[Mapping[str, Any]] = [{"recipe": found.recipe, **found.provenance}, *found.provenance.get("average", ())]
-    while runs:
-        run = runs.pop()
-        if "teacher" in run:
-            known[run["recipe"]] = run["teacher"]
-        if "start" in run:
-            runs.append(run["start"])
+def descent(found: Checkpoint) -> list[Mapping[str, Any]]:
+    """Return what is known of all runs that a checkpoint came of, its own first: parts of means, starts, teachers.
+
+    Each has a recipe and, if it was taught, a teacher, which is one of them.
+    """
+    known: list[Mapping[str, Any]] = []
+    waiting: list[Mapping[str, Any]] = [{**found.provenance, "recipe": found.recipe, "data": _origin(found)}]
+    while waiting:
+        run = waiting.pop(0)
+        known.append(run)
+        waiting += [*run.get("average", ()), *(run[name] for name in ("start", "teacher") if name in run)]
     return known
 
 

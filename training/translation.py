@@ -15,7 +15,7 @@ from scoring.alignments import Links, alignment_error_rate
 from training import checkpoint
 from training.alignment import Heads, align_by, read_alignments
 from training.checkpoint import TrainedModel
-from training.distillation import teach
+from training.distillation import TeacherError, teach
 from training.evaluate import Figure, score, score_as_published, translate
 from training.fit import Hardware, fit
 from training.guidance import Guide, learn_guide
@@ -46,6 +46,8 @@ def train(
     was. Raises FileNotFoundError for missing data or a missing checkpoint, ValueError where `out` holds a run of
     another recipe, start or teacher, and where the weights to start from or the teacher do not fit.
     """
+    if teacher is not None and not recipe.taught:
+        raise TeacherError(f"{recipe.name} learns from no other model: leave out --teacher.")
     start = find_start(recipe, out=out, run=start_from)
     corpus = recipe.read(data)
     if start is None:

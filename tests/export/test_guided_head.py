@@ -60,7 +60,8 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bundle_p
     for name, (heads, lag) in TAUGHT.items():
         provenance: dict[str, Any] = {"data": {"origin": corpus.origin}}
         if heads:
-            teacher = {"recipe": "better", "data": "Multi30k en-de"}
+            parts = [{"recipe": "better", "epoch": 2}, {"recipe": "best", "epoch": 40}]
+            teacher = {"recipe": "better", "data": "Multi30k en-de", "average": parts}
             provenance["start"] = {"recipe": "toy_copy", "epoch": 1, "sha256": "0", "teacher": teacher}
         made = Checkpoint(
             recipe="toy_reverse",
@@ -106,7 +107,7 @@ def test_the_card_names_the_heads(manifests: Mapping[str, bundle_pb2.Bundle]) ->
 
 def test_the_card_trains_what_a_run_started_from_first(manifests: Mapping[str, bundle_pb2.Bundle]) -> None:
     taught = render_card(manifests["taught"])
-    first = "regard train toy_copy --teacher runs/better --data DATA --out runs/toy_copy\n"
+    first = "regard train toy_copy --teacher runs/teacher-of-toy_copy --data DATA --out runs/toy_copy\n"
     then = "regard train toy_reverse --start-from runs/toy_copy --data DATA --out runs/toy_reverse\n"
     assert first + then + "regard export runs/toy_reverse " in taught
     assert "--start-from" not in render_card(manifests["untaught"])
@@ -124,13 +125,14 @@ def test_the_card_takes_the_mean_of_what_was_trained(manifests: Mapping[str, bun
 
 def test_the_card_names_who_taught_and_where_to_give_it(manifests: Mapping[str, bundle_pb2.Bundle]) -> None:
     card = render_card(manifests["taught"])
-    assert "`toy_copy` learnt from translations by `better`, beside people's." in card
-    assert "regard train toy_copy --teacher runs/better --data DATA --out runs/toy_copy\n" in card
+    assert "translations by the mean of `better/epoch-02` and `best/epoch-40`, beside people's." in card
+    mean = "python -m training.average runs/teacher-of-toy_copy runs/better/epoch-02 runs/best/epoch-40\n"
+    assert mean + "regard train toy_copy --teacher runs/teacher-of-toy_copy --data DATA" in card
     assert "--teacher" not in render_card(manifests["untaught"])
 
 
 def test_what_a_teacher_learnt_from_binds_whom_it_taught(manifests: Mapping[str, bundle_pb2.Bundle]) -> None:
     taught, untaught = manifests["taught"].provenance, manifests["untaught"].provenance
-    assert taught.training_data == f"{untaught.training_data}; and, for what taught it, Multi30k en-de"
+    assert taught.training_data == f"{untaught.training_data}; and Multi30k en-de"
     assert "non-commercial" in taught.licence
     assert untaught.licence == "Apache-2.0"

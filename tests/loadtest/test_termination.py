@@ -11,6 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
+from loadtest import line_process
+from loadtest.line_process import LineProcess
 from loadtest.processes import child, child_environment, end_group
 from loadtest.termination import ended_by_sigterm, held_back
 
@@ -111,3 +113,32 @@ def test_a_second_signal_does_not_spare_a_child_that_ignores_the_first() -> None
         end_group(process, grace=1.0)
     impatient.join()
     assert process.returncode == -signal.SIGKILL
+
+
+def test_a_second_sigterm_changes_nothing() -> None:
+    done: list[str] = []
+
+    def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            done.append("ended what was started")
+
+    with pytest.raises(SystemExit, match="143"), ended_by_sigterm():
+        work()
+    assert done
+
+
+def test_a_process_that_goes_on_without_commands_is_ended_however_impatient_somebody_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_process, "_GRACE_SECONDS", 0.5)
+    stubborn = "import json, os, time; input(); print(json.dumps({'pid': os.getpid()}), flush=True); time.sleep(600)"
+    process = LineProcess("stubborn", [sys.executable, "-c", stubborn])
+    pid = process.ask("tell")["pid"]
+    impatient = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+    with ended_by_sigterm(), pytest.raises(KeyboardInterrupt), process:
+        impatient.start()
+    impatient.join()
+    assert not psutil.pid_exists(pid)

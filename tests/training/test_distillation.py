@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,11 +11,10 @@ from training import checkpoint, distillation
 from training.__main__ import main
 from training.checkpoint import Checkpoint
 from training.distillation import TeacherError, teach
-from training.evaluate import translate
 from training.fit import Hardware
 from training.recipe import Recipe
-from training.search import SearchConfig
-from training.start import StartError, describe_run, teachers
+from training.search import SearchConfig, search_all
+from training.start import StartError, descent, describe_run
 from training.toy_data import read_toy
 from training.toy_recipes import toy_reverse, toy_reverse_transformer
 from training.translation import train
@@ -78,12 +76,15 @@ def test_every_source_comes_once_with_what_the_teacher_makes_of_it(
 ) -> None:
     twice = [*PAIRS, PAIRS[0]._replace(target="another")]
     found = checkpoint.load(teacher / "best")
-    texts = [References(pair.source, ()) for pair in PAIRS]
-    said = translate(found.model, found.vocabulary, texts, SearchConfig(beam_size=5))
-    wanted = [Pair(pair.source, text) for pair, text in zip(PAIRS, said, strict=True)]
-    ended = teach(taught, twice, out=tmp_path, teacher=teacher).pairs
-    assert len(ended) > 1
-    assert ended == [pair for pair in wanted if pair in ended]
+    sources = found.vocabulary.encode_all([pair.source for pair in PAIRS])
+    best = [hypotheses[0] for hypotheses in search_all(found.model, sources, SearchConfig(beam_size=5))]
+    wanted = [
+        Pair(pair.source, found.vocabulary.decode(one.tokens))
+        for pair, one in zip(PAIRS, best, strict=True)
+        if one.finish == "end" and len(one.tokens) > 1
+    ]
+    assert len(wanted) > 1
+    assert teach(taught, twice, out=tmp_path, teacher=teacher).pairs == wanted
 
 
 def test_what_came_to_no_end_is_left_out(
@@ -239,14 +240,20 @@ def test_vocabulary_is_that_of_what_people_wrote(
     assert found.vocabulary.digest == untaught.vocabulary.digest
 
 
-def test_runs_that_go_on_and_means_remember_who_taught(teacher: Path) -> None:
-    found = checkpoint.load(teacher / "best")
-    taught = replace(found, provenance={**found.provenance, "teacher": {"recipe": "better"}})
-    after = replace(found, recipe="after", provenance={"start": describe_run(taught, teacher / "best")})
-    other: dict[str, Any] = {"average": [{"recipe": "first"}, describe_run(after, teacher / "best")]}
-    for run in (taught, after, replace(found, recipe="first", provenance=other)):
-        assert teachers(run) == {"toy_reverse": {"recipe": "better"}}
-    assert teachers(found) == {}
+def test_runs_that_go_on_means_and_pupils_remember_who_taught(teacher: Path) -> None:
+    folder = teacher / "best"
+    found = checkpoint.load(folder)
+    better = replace(found, recipe="better", provenance={"data": {"origin": "books"}})
+    taught = replace(found, recipe="taught", provenance={"teacher": describe_run(better, folder)})
+    after = replace(found, recipe="after", provenance={"start": describe_run(taught, folder)})
+    mean = replace(found, recipe="mean", provenance={"average": [{"recipe": "other"}, describe_run(after, folder)]})
+    pupil = replace(found, recipe="pupil", provenance={"teacher": describe_run(mean, folder)})
+    recipes = ["pupil", "mean", "other", "after", "taught", "better"]
+    for number, run in enumerate((pupil, mean)):
+        assert [each["recipe"] for each in descent(run)] == recipes[number:]
+    assert descent(pupil)[-1]["data"] == "books"
+    assert descent(pupil)[-2]["teacher"] == descent(pupil)[-1]
+    assert [each["recipe"] for each in descent(found)] == ["toy_reverse"]
 
 
 def test_a_start_that_does_not_fit_is_refused_before_the_teacher_says_a_word(

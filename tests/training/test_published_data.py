@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from published.lines import read_lines
 from training.alignment import read_alignments
-from training.corpora import read_multi30k, read_tatoeba_into
+from training.corpora import read_multi30k, read_tatoeba, read_tatoeba_into
 from training.evaluate import score_as_published
 from training.translation_data import Pair, References
 from training.vocabulary import Vocabulary
@@ -74,3 +75,21 @@ def test_alignments_can_be_turned(tmp_path: Path) -> None:
     assert (pair.source, pair.target) == (("a", "dog", "barks"), ("ein", "hund"))
     assert pair.sure == {(0, 0), (1, 1)}
     assert pair.possible == {(0, 0), (1, 1), (2, 1)}
+
+
+def test_a_third_column_says_who_wrote_a_pair_and_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "eng-spa.tsv.gz").write_bytes(gzip.compress(b"Hi.\tHola.\tCC-BY 2.0 (France)\n"))
+    (tmp_path / "eng-spa.split.gz").write_bytes(gzip.compress(b"train\n"))
+    assert read_tatoeba(tmp_path, "es").train == [Pair("Hi.", "Hola.")]
+
+
+def test_a_damaged_archive_is_named_wherever_it_is_damaged(tmp_path: Path) -> None:
+    whole = gzip.compress("Größe.\n".encode() * 20)
+    path = tmp_path / "text.gz"
+    for place in range(10, len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"text\.gz (cannot be unpacked|is not UTF-8 text)"):
+            read_lines(path)
+        path.write_bytes(whole[:place])
+        with pytest.raises(ValueError, match=r"text\.gz cannot be unpacked"):
+            read_lines(path)

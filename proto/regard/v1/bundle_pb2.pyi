@@ -783,7 +783,9 @@ class Provenance(_message.Message):
 
     @_builtins.property
     def taught_by(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Recipe of a run to the recipe of the model whose translations it learnt from beside people's."""
+        """Recipe of a run to that of the model whose translations it learnt from beside people's; of a mean, RECIPE/epoch-NUMBER of each part, with
+        ", " between them.
+        """
 
     def __init__(
         self,
