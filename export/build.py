@@ -286,6 +286,7 @@ def _sample(checkpoint: Checkpoint, corpus: Corpus, settings: BuildSettings) -> 
 def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, ports: ModelPorts) -> bundle_pb2.Bundle:
     recipe = RECIPES[checkpoint.recipe]()
     weights = (folder / "model.safetensors").read_bytes()
+    data = _data(checkpoint)
     return bundle_pb2.Bundle(
         task=bundle_pb2.TASK_TRANSLATION,
         description=settings.description or str(RECIPES[checkpoint.recipe].__doc__).partition("\n")[0],
@@ -323,8 +324,8 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
                 if "teacher" in run
             },
             mean_of=_parts(checkpoint.provenance),
-            training_data=_data(checkpoint),
-            licence=settings.licence or _licence(_data(checkpoint)),
+            training_data=data,
+            licence=settings.licence or _licence(data),
             versions={name: version(name) for name in _PACKAGES},
             checkpoint_sha256=hashlib.sha256(weights).hexdigest(),
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

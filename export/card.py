@@ -5,7 +5,7 @@ It does not look at the bundle's files; what the manifest does not say, the card
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from regard.v1 import bundle_pb2
 
@@ -212,30 +212,33 @@ def _origin(manifest: bundle_pb2.Bundle) -> str:
     ]
     text = "## Origin\n\n" + "\n".join(f"- {part.rstrip('.')}." for part in parts if part)
     if origin.recipe and origin.checkpoint_sha256:
-        target = f"{manifest.name}/{manifest.version}"
-        # Each goes on from the one before it.
-        recipes = origin.recipe.split(", ")
-        starts = ["", *(f" --start-from runs/{recipe}" for recipe in recipes)]
-        taught: dict[str, str] = {}
-        commands = ""
-        for recipe, teacher in origin.taught_by.items():
-            run, parts = teacher, teacher.split(", ")
-            if len(parts) > 1:
-                run = f"teacher-of-{recipe}"
-                commands += f"python -m training.average runs/{run} {' '.join(f'runs/{part}' for part in parts)}\n"
-            taught[recipe] = f" --teacher runs/{run}"
-        commands += "".join(
-            f"regard train {recipe}{start}{taught.get(recipe, '')} --data DATA --out runs/{recipe}\n"
-            for recipe, start in zip(recipes, starts, strict=False)
-        )
-        run = recipes[-1]
-        if origin.mean_of:
-            run = "mean"
-            parts = " ".join(f"runs/{part}" for part in origin.mean_of)
-            commands += f"python -m training.average runs/{run} {parts}\n"
-        text += (
-            f"\n\nTo make it again:\n\n```sh\n{commands}"
-            f"regard export runs/{run} models/{target} --data DATA\n"
-            f"regard verify models/{target}\n```"
-        )
+        commands = "\n".join(_commands(origin, f"models/{manifest.name}/{manifest.version}"))
+        text += f"\n\nTo make it again:\n\n```sh\n{commands}\n```"
     return text
+
+
+def _commands(origin: bundle_pb2.Provenance, target: str) -> list[str]:
+    """Return what makes a bundle in `target` again."""
+    commands: list[str] = []
+    taught: dict[str, str] = {}
+    for recipe, teacher in sorted(origin.taught_by.items()):
+        run, parts = teacher, teacher.split(", ")
+        if len(parts) > 1:
+            run = f"teacher-of-{recipe}"
+            commands.append(_mean(run, parts))
+        taught[recipe] = f" --teacher runs/{run}"
+    recipes = origin.recipe.split(", ")
+    # Each goes on from the one before it.
+    starts = ["", *(f" --start-from runs/{recipe}" for recipe in recipes)]
+    commands += [
+        f"regard train {recipe}{start}{taught.get(recipe, '')} --data DATA --out runs/{recipe}"
+        for recipe, start in zip(recipes, starts, strict=False)
+    ]
+    if origin.mean_of:
+        commands.append(_mean("mean", origin.mean_of))
+    run = "mean" if origin.mean_of else recipes[-1]
+    return [*commands, f"regard export runs/{run} {target} --data DATA", f"regard verify {target}"]
+
+
+def _mean(run: str, parts: Sequence[str]) -> str:
+    return f"python -m training.average runs/{run} {' '.join(f'runs/{part}' for part in parts)}"

@@ -47,6 +47,7 @@ def read_tatoeba(folder: Path, split: str, language: str = "es", *, option: str 
     """A split of English and another language with one translation each, as its pairs come.
 
     option is what names the folder to whoever asks.
+
     Raises FileNotFoundError that says what is missing and where it comes from, ValueError for a language or a split
     that is not there.
     """

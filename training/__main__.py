@@ -78,10 +78,11 @@ def run(args: argparse.Namespace) -> int:
         hardware = Hardware(
             accelerator=args.accelerator, devices=args.devices, precision=args.precision, threads=args.threads
         )
+        hardware.limit_threads()  # of feature maps, a teacher and the figures in the end, too
         if recipe.needs_data and data == Path():
             raise ValueError(f"{recipe.name} needs data: give their folder by --data or REGARD_DATA.")
-        if args.teacher and (isinstance(recipe, CaptionRecipe) or not recipe.taught):
-            raise ValueError(f"{recipe.name} learns from no other model: leave out --teacher.")
+        if args.teacher and (args.evaluate_only or isinstance(recipe, CaptionRecipe)):
+            raise ValueError(f"{recipe.name} is not taught by this command: leave out --teacher.")
         if args.cache and not isinstance(recipe, CaptionRecipe):
             raise ValueError(f"{recipe.name} makes no feature maps: leave out --cache.")
         if not args.evaluate_only:

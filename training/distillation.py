@@ -15,8 +15,9 @@ from tqdm import tqdm
 from training import checkpoint
 from training.captioner import Captioner
 from training.checkpoint import Checkpoint
+from training.evaluate import find_best
 from training.recipe import Recipe
-from training.search import Hypothesis, SearchConfig, search_all
+from training.search import SearchConfig
 from training.start import describe_run
 from training.translation_data import Pair, References, group_references
 
@@ -24,7 +25,6 @@ _SEARCH = SearchConfig(beam_size=5)
 
 # Sources that are translated between two writes to the file: what an interruption loses.
 _PART = 500
-
 
 # What the first line says at least.
 _HEAD = {"recipe", "sha256", "data", "search", "sources"}
@@ -54,20 +54,21 @@ def teach(recipe: Recipe, pairs: Sequence[Pair], *, out: Path, teacher: Path | N
     file = out / "taught.jsonl"
     sources = hashlib.sha256(json.dumps([[text.source, text.language] for text in texts]).encode()).hexdigest()
     origin, known = _read(file, sources, len(texts))
+    found = None
     if teacher is not None:
         folder = checkpoint.find(teacher)
         found = checkpoint.load(folder)
         _check_fits(recipe, found, folder)
         # As it is read back from JSON.
         given = json.loads(json.dumps({**describe_run(found, folder), "search": asdict(_SEARCH), "sources": sources}))
-        if origin is not None and origin != given:
+        if origin not in (None, given):
             raise TeacherError(f"{file} has translations by another teacher: give another --out.")
-        _check_same(out, given)
-        known.update(_translate(found, texts, known, file=file, origin=given))
         origin = given
     elif origin is None or len(known) < len(texts):
         raise TeacherError(f"{file} lacks translations: give the folder of the run that makes them by --teacher.")
     _check_same(out, origin)
+    if found is not None:
+        known.update(_translate(found, texts, known, file=file, origin=origin))
     taught = [
         Pair(text.source, translation, text.language)
         for number, text in enumerate(texts)
@@ -113,7 +114,7 @@ def _read(file: Path, sources: str, count: int) -> tuple[Mapping[str, Any] | Non
         return origin, dict(_entry(line, count) for line in rest)
     except TeacherError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise TeacherError(f"{file} is damaged: remove it, and the sentences are translated anew.") from error
 
 
@@ -156,15 +157,10 @@ def _translate(
 
 def _translations(found: Checkpoint, texts: Sequence[References]) -> Iterable[str | None]:
     """Return the best translation of each text, None for one that is empty or did not come to an end."""
-    vocabulary = found.vocabulary
-    sources = vocabulary.encode_all([text.source for text in texts])
-    for source, text in zip(sources, texts, strict=True):
-        source[-1] = vocabulary.end(text.language)
-
-    def read(best: Hypothesis) -> str | None:
-        return (vocabulary.decode(best.tokens) or None) if best.finish == "end" else None
-
-    return [read(hypotheses[0]) for hypotheses in search_all(found.model, sources, _SEARCH)]
+    return [
+        (found.vocabulary.decode(best.tokens) or None) if best.finish == "end" else None
+        for best in find_best(found.model, found.vocabulary, texts, _SEARCH)
+    ]
 
 
 def _write_down(file: Path, lines: Iterable[Any], *, mode: str) -> None:

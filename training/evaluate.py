@@ -12,7 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from training.model import SequenceModel
-from training.search import SearchConfig, search_all
+from training.search import Hypothesis, SearchConfig, search_all
 from training.translation_data import References
 from training.vocabulary import Vocabulary
 
@@ -32,10 +32,17 @@ def translate(
     model: SequenceModel[Any, Any], vocabulary: Vocabulary, texts: Sequence[References], config: SearchConfig
 ) -> list[str]:
     """Return the best translation of every source into the language of its references."""
+    return [vocabulary.decode(best.tokens) for best in find_best(model, vocabulary, texts, config)]
+
+
+def find_best(
+    model: SequenceModel[Any, Any], vocabulary: Vocabulary, texts: Sequence[References], config: SearchConfig
+) -> list[Hypothesis]:
+    """Return the best hypothesis for every source, in the language of its references."""
     sources = vocabulary.encode_all([text.source for text in texts])
     for source, text in zip(sources, texts, strict=True):
         source[-1] = vocabulary.end(text.language)
-    return [vocabulary.decode(hypotheses[0].tokens) for hypotheses in search_all(model, sources, config)]
+    return [hypotheses[0] for hypotheses in search_all(model, sources, config)]
 
 
 def score(

@@ -66,6 +66,11 @@ class Hardware:
     precision: str = "32-true"
     threads: int | None = None  # None: as many as torch takes
 
+    def limit_threads(self) -> None:
+        """Let torch compute with no more threads than that, from now on."""
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+
 
 class Data(Protocol):
     """Batches for training, anew for every epoch, and for validation."""
@@ -261,8 +266,7 @@ def fit(
     with averaged weights, which it also has at the end. An interruption costs at most the epoch that was going on.
     """
     pl.seed_everything(config.seed, verbose=False)
-    if hardware.threads is not None:
-        torch.set_num_threads(hardware.threads)
+    hardware.limit_threads()
     resume = folder / "resume" / "last.ckpt"
     trainer = pl.Trainer(
         accelerator=hardware.accelerator,

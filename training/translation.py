@@ -58,8 +58,6 @@ def train(
     model = recipe.model(vocabulary.size, output)
     if start is not None and start.origin is not None:
         take_weights(model, start.checkpoint)
-    if hardware.threads is not None:
-        torch.set_num_threads(hardware.threads)
     taught = teach(recipe, corpus.train, out=out, teacher=teacher) if recipe.taught else None
     if taught is not None:
         corpus = replace(corpus, train=[*corpus.train, *taught.pairs])

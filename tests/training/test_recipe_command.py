@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from training.__main__ import main
 from training.recipes import RECIPES
@@ -47,3 +48,10 @@ def test_impossible_options_are_an_error_of_one_line(capsys: pytest.CaptureFixtu
 def test_an_option_of_other_recipes_is_an_error_of_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["toy_copy", "--out", str(tmp_path), "--cache", str(tmp_path)]) == 1
     assert "makes no feature maps: leave out --cache" in capsys.readouterr().err
+
+
+def test_threads_are_limited_whatever_is_to_be_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", limits.append)
+    assert main(["toy_copy", "--out", str(tmp_path), "--threads", "3", "--evaluate-only"]) == 1  # there is no run yet
+    assert limits == [3]
