@@ -49,11 +49,11 @@ stubs: .venv/developed ## regenerate the protobuf and gRPC stubs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto --grpc_python_out=proto --mypy_grpc_out=quiet:proto $$(grep -l '^service ' proto/regard/v1/*.proto)
 
 bench: .venv/developed ## speed and memory of the embedded model, side by side with torch
-	@$(BIN)/python tests/benchmarks/recurrent.py
+	@$(BIN)/python benches/recurrent.py
 
 ctranslate2: ## an environment of its own with CTranslate2, for `regard bench engine`
 	@$(PYTHON) -m venv .venv-ctranslate2
-	@.venv-ctranslate2/bin/python -m pip --disable-pip-version-check --quiet install -r loadtest/ctranslate2.txt
+	@.venv-ctranslate2/bin/python -m pip --disable-pip-version-check --quiet install -r benches/engine/ctranslate2.txt
 
 minimal: ## boot the server from an environment with nothing but the serve extra
 	@$(PYTHON) -m venv --clear .venv-serve

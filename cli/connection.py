@@ -12,10 +12,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cli.failure import CommandFailed
+from regard.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
-    from client import Client
+    from regard.client import Client
 
 _ADDRESS_VARIABLE = "REGARD_ADDRESS"
 _DEFAULT_ADDRESS = "127.0.0.1:50051"
@@ -42,7 +42,7 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def connect(args: argparse.Namespace) -> Generator[Client]:
     """Give a client of the server that the options name; errors of its calls end the command in words."""
-    from client import Client, RegardCallError
+    from regard.client import Client, RegardCallError
 
     try:
         client = Client(args.address)

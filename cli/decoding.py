@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from client.requests import SearchOptions
+    from regard.client.requests import SearchOptions
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn, Protocol, cast
 
-from cli.failure import FAILED, INTERRUPTED, OK, READER_GONE, USAGE, CommandFailed
-from cli.speech import complain
+from regard.cli.failure import FAILED, INTERRUPTED, OK, READER_GONE, USAGE, CommandFailed
+from regard.cli.speech import complain
 
 COMMANDS = {
     "translate": "translate texts, or lines from stdin; draw what each word looked at",
@@ -44,7 +44,6 @@ exit status: 0 done, 1 failed (one line on stderr says why), 2 wrong usage, 130 
 
 # What is missing, by the module that could not be found, where it is not the extra named like the command.
 _EXTRA_OF_MODULE = {"matplotlib": "pictures", "PIL": "pictures"}
-_OWN_FOLDERS = ("contract", "published", "server", "training", "export", "loadtest", "client", "scoring")
 
 
 class Command(Protocol):
@@ -96,7 +95,7 @@ def _dispatch(arguments: list[str]) -> int:
         close = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean `regard {close[0]}`?" if close else f"there are {', '.join(COMMANDS)}"
         return _fail(f"no command {name!r}; {hint}", USAGE)
-    command = cast(Command, importlib.import_module(f"cli.{name}"))
+    command = cast(Command, importlib.import_module(f"regard.cli.commands.{name}"))
     parser = new_parser(f"regard {name}", COMMANDS[name])
     try:
         command.add_arguments(parser)
@@ -154,7 +153,7 @@ def _version() -> str:
 
 def _missing(name: str, extra: str, error: ModuleNotFoundError) -> str:
     module = (error.name or "").partition(".")[0]
-    if module in _OWN_FOLDERS:
+    if module == "regard":
         return f"regard {name} needs {error.name}, which this installation lacks"
     extra = extra or _EXTRA_OF_MODULE.get(module, "")
     if not extra:

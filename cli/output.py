@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from cli.failure import CommandFailed
-from cli.speech import say
+from regard.cli.failure import CommandFailed
+from regard.cli.speech import say
 
 if TYPE_CHECKING:
-    from client import Caption, Client, Translation
+    from regard.client import Caption, Client, Translation
     from regard.v1.captioning_pb2 import CaptionResponse
     from regard.v1.translation_pb2 import TranslateResponse
 
@@ -47,7 +47,7 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """Write a text as one line, which cannot steer a terminal."""
-        from client.terminal import one_line, visible
+        from regard.client.drawing.terminal import one_line, visible
 
         say(visible(text) if self.is_one else one_line(text))
 
@@ -73,7 +73,7 @@ class Output:
     def write(self, number: int, translation: Translation, reply: TranslateResponse) -> None:
         """Write the translation of text `number`, of which `reply` is the message."""
         if self.form == "json":
-            from client.json_lines import json_line
+            from regard.client.batching.json_lines import json_line
 
             say(json_line(reply))
         elif self.form == "rows":
@@ -82,7 +82,7 @@ class Output:
         else:
             self.terminal.say(translation.text)
             if self.alignments:
-                from client.terminal import alignment_lines
+                from regard.client.drawing.terminal import alignment_lines
 
                 for line in alignment_lines(translation, width=self.terminal.width, colour=self.terminal.colour):
                     say(line)
@@ -105,7 +105,7 @@ class CaptionOutput:
     def write(self, name: str, caption: Caption, reply: CaptionResponse) -> None:
         """Write the caption of a picture, of which `reply` is the message."""
         if self.form == "json":
-            from client.json_lines import json_line
+            from regard.client.batching.json_lines import json_line
 
             say(json_line(reply))
         elif self.form == "rows":
@@ -130,9 +130,9 @@ def draw(
     Raises:
         CommandFailed: there is nothing to draw.
     """
-    from client.languages import direction
-    from client.panels import panels_of
-    from client.pictures import write_attention
+    from regard.client.batching.languages import direction
+    from regard.client.drawing.panels import panels_of
+    from regard.client.drawing.pictures import write_attention
 
     panels = panels_of(translations)
     if not panels:

@@ -1,6 +1,6 @@
 """Calls a Regard server from Python: `Client` for threads, `AsyncClient` for asyncio, the same arguments and answers.
 
-    from client import Client
+    from regard.client import Client
 
     with Client("127.0.0.1:50051") as client:
         for translation in client.translate(["We are eating bread."], attention="word"):
@@ -8,13 +8,13 @@
         for caption in client.caption(["photo.jpg"], attention="word"):
             print(caption.text, caption.maps.shape)
 
-Draws no pictures and prints nothing: `client.pictures`, `client.overlays` and `client.terminal` do, and are imported
-on their own.
+Draws no pictures and prints nothing: `regard.client.drawing.pictures`, `regard.client.drawing.overlays` and
+`regard.client.drawing.terminal` do, and are imported on their own.
 """
 
-from client.asynchronous import AsyncClient
-from client.captions import Caption, Image
-from client.errors import (
+from regard.client.asynchronous import AsyncClient
+from regard.client.captions import Caption, Image
+from regard.client.errors import (
     CallCancelled,
     CannotConnect,
     DeadlinePassed,
@@ -30,8 +30,8 @@ from client.errors import (
     Violation,
     WrongServer,
 )
-from client.requests import AttentionQuery, CaptionOptions, ScoreOptions, TranslateOptions
-from client.results import (
+from regard.client.requests import AttentionQuery, CaptionOptions, ScoreOptions, TranslateOptions
+from regard.client.results import (
     Alignment,
     Attention,
     Hypothesis,
@@ -47,7 +47,7 @@ from client.results import (
     Translation,
     Word,
 )
-from client.synchronous import Client
+from regard.client.synchronous import Client
 
 __all__ = [
     "Alignment",

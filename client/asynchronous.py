@@ -1,6 +1,6 @@
 """The client for asyncio.
 
-The same as `client.synchronous` with `await` before every call; knows nothing more.
+The same as `regard.client.synchronous` with `await` before every call; knows nothing more.
 """
 
 # ruff: noqa: ASYNC109  # a timeout travels to the server as the deadline of the call, which asyncio.timeout cannot do
@@ -15,13 +15,13 @@ from typing import Self, TypeVar, Unpack
 import grpc
 from grpc import aio
 
-from client import health, replies
-from client.batches import Done, advance, calls_for
-from client.captions import Caption
-from client.channel import DEFAULT_ADDRESS, check_address, open_async_channel
-from client.errors import NotServing, RegardCallError, WrongServer
-from client.image_files import ImageSource, image_sources
-from client.requests import (
+from regard.client import health, replies
+from regard.client.batching.batches import Done, advance, calls_for
+from regard.client.batching.image_files import ImageSource, image_sources
+from regard.client.captions import Caption
+from regard.client.channel import DEFAULT_ADDRESS, check_address, open_async_channel
+from regard.client.errors import NotServing, RegardCallError, WrongServer
+from regard.client.requests import (
     DEFAULT_TIMEOUT,
     CaptionOptions,
     ScoreOptions,
@@ -30,8 +30,8 @@ from client.requests import (
     score_request,
     translate_request,
 )
-from client.results import Model, ModelDetails, Score, Translation
-from client.status import call_error
+from regard.client.results import Model, ModelDetails, Score, Translation
+from regard.client.status import call_error
 from regard.v1 import (
     captioning_pb2,
     captioning_pb2_grpc,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from client.results import Hypothesis, ItemError, ModelReference, Timing
+from regard.client.results import Hypothesis, ItemError, ModelReference, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

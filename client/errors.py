@@ -1,6 +1,6 @@
 """The errors of a call, in words, as a tree that says what a caller can do about each.
 
-Does not know how a status travels: `client.status` makes these from what gRPC raises.
+Does not know how a status travels: `regard.client.status` makes these from what gRPC raises.
 
     RegardCallError
     ├── CannotConnect        nobody listens at the address

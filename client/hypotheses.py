@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from client.errors import UnreadableReply
-from client.results import (
+from regard.client.errors import UnreadableReply
+from regard.client.results import (
     Alignment,
     FinishReason,
     Granularity,
@@ -20,7 +20,7 @@ from client.results import (
     Token,
     Word,
 )
-from client.weights import read_attention
+from regard.client.weights import read_attention
 from regard.v1 import attention_pb2, decoding_pb2
 
 _FINISH_REASONS: dict[int, FinishReason] = {

@@ -1,4 +1,4 @@
-"""Turns reply messages into the dataclasses of `client.results` and `client.captions`.
+"""Turns reply messages into the dataclasses of `regard.client.results` and `regard.client.captions`.
 
 Does not know how a reply was got; refuses one that contradicts itself instead of guessing.
 """
@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from google.protobuf.json_format import MessageToDict
 
-from client.captions import Caption, Image
-from client.errors import UnreadableReply
-from client.hypotheses import (
+from regard.client.captions import Caption, Image
+from regard.client.errors import UnreadableReply
+from regard.client.hypotheses import (
     cut,
     read_hypothesis,
     read_item_error,
@@ -22,8 +22,8 @@ from client.hypotheses import (
     read_tokens,
     read_words,
 )
-from client.results import Granularity, Model, ModelDetails, ModelReference, Score, Segment, Task, Translation
-from client.weights import granularity_of, read_encoder_attention
+from regard.client.results import Granularity, Model, ModelDetails, ModelReference, Score, Segment, Task, Translation
+from regard.client.weights import granularity_of, read_encoder_attention
 from regard.v1 import bundle_pb2, captioning_pb2, model_pb2, translation_pb2
 
 _TASKS: dict[int, Task] = {bundle_pb2.TASK_TRANSLATION: "translation", bundle_pb2.TASK_CAPTIONING: "captioning"}

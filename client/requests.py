@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
-from client.results import Granularity
+from regard.client.results import Granularity
 from regard.v1 import attention_pb2, captioning_pb2, decoding_pb2, translation_pb2
 
 Reduction = Literal["alignment", "mean", "none"]

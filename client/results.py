@@ -1,6 +1,6 @@
 """What a server answers, as frozen dataclasses with the texts already cut out.
 
-Knows nothing of gRPC or protobuf: `client.replies` makes these from messages.
+Knows nothing of gRPC or protobuf: `regard.client.replies` makes these from messages.
 """
 
 from __future__ import annotations

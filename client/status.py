@@ -1,4 +1,4 @@
-"""Turns what gRPC raises into an error of `client.errors`, with the details unpacked.
+"""Turns what gRPC raises into an error of `regard.client.errors`, with the details unpacked.
 
 Knows nothing of what was asked; one table says which status is which error.
 """
@@ -12,7 +12,7 @@ import google.rpc.status_pb2 as status_pb2
 import grpc
 from google.protobuf.message import DecodeError
 
-from client.errors import (
+from regard.client.errors import (
     CallCancelled,
     CannotConnect,
     DeadlinePassed,

@@ -1,6 +1,6 @@
 """The client for threads.
 
-Knows neither how requests are made nor how replies are read; `client.requests` and `client.replies` do.
+Knows neither how requests are made nor how replies are read; `regard.client.requests` and `regard.client.replies` do.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Self, TypeVar, Unpack
 
 import grpc
 
-from client import health, replies
-from client.batches import calls_for, run
-from client.captions import Caption
-from client.channel import DEFAULT_ADDRESS, open_channel
-from client.errors import NotServing, RegardCallError, WrongServer
-from client.image_files import ImageSource, image_sources
-from client.requests import (
+from regard.client import health, replies
+from regard.client.batching.batches import calls_for, run
+from regard.client.batching.image_files import ImageSource, image_sources
+from regard.client.captions import Caption
+from regard.client.channel import DEFAULT_ADDRESS, open_channel
+from regard.client.errors import NotServing, RegardCallError, WrongServer
+from regard.client.requests import (
     DEFAULT_TIMEOUT,
     CaptionOptions,
     ScoreOptions,
@@ -27,8 +27,8 @@ from client.requests import (
     score_request,
     translate_request,
 )
-from client.results import Model, ModelDetails, Score, Translation
-from client.status import call_error
+from regard.client.results import Model, ModelDetails, Score, Translation
+from regard.client.status import call_error
 from regard.v1 import (
     captioning_pb2,
     captioning_pb2_grpc,

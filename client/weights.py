@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from client.errors import UnreadableReply
-from client.results import Attention, Granularity
+from regard.client.errors import UnreadableReply
+from regard.client.results import Attention, Granularity
 from regard.v1 import attention_pb2
 
 _STORED_TYPES: dict[int, str] = {

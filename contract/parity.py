@@ -1,6 +1,6 @@
 """Says what a profile's parity record lacks, for the exporter that writes it and for the server that trusts it alike.
 
-It does not compare graphs with models: `export.parity` does, and `regard verify` again.
+It does not compare graphs with models: `regard.export.parity.comparison` does, and `regard verify` again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exports a trained model as a bundle: `python -m export RUN BUNDLE`.
+"""Exports a trained model as a bundle: `python -m regard.export RUN BUNDLE`.
 
 It does not know how; it reads options, calls the parts and reports.
 """
@@ -25,8 +25,8 @@ examples:
   regard export runs/toy_reverse models/toy-reverse/1
   regard export runs/en_es_rnn models/en-es-rnn/1 --data ../data --replace
   regard verify models/en-es-rnn/1
-  python -m export.figures models/en-es-rnn/1 figures.json     adds measured quality and speed, see its --help
-  python -m export.null loadtest/bundles/null/1                makes the bundle without a model
+  python -m regard.export.bundle.figures models/en-es-rnn/1 figures.json   adds measured quality and speed
+  python -m regard.export.families.null loadtest/bundles/null/1                makes the bundle without a model
 
 exit code: 0 if the bundle was written, 1 if it was refused; the reason is on stderr.
 """
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", type=Path, default=None, help="folder of the data sets (default: $REGARD_DATA)")
     parser.add_argument(
-        "--figures", type=Path, metavar="FILE", help="measured figures to add, see export.figures --help"
+        "--figures", type=Path, metavar="FILE", help="measured figures to add, see regard.export.bundle.figures --help"
     )
     parser.add_argument("--description", default="", help="one line for lists of models (default: the recipe's)")
     parser.add_argument("--licence", default="", help="of the weights (default: that of the data)")
@@ -64,11 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export as the options say; return the exit code."""
     # Here and not above: they load torch, which takes seconds that --help need not.
-    from export.build import BuildSettings, build
-    from export.bundle import LARGEST_BYTES, check_target, write_bundle
-    from export.errors import ExportError
-    from export.figures import apply_figures, read_figures
-    from training.checkpoint import CheckpointError
+    from regard.export.build import BuildSettings, build
+    from regard.export.bundle.figures import apply_figures, read_figures
+    from regard.export.bundle.writer import LARGEST_BYTES, check_target, write_bundle
+    from regard.export.errors import ExportError
+    from regard.training.learning.checkpoint import CheckpointError
 
     started = time.monotonic()
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run as a command of its own."""
-    parser = argparse.ArgumentParser(prog="python -m export")
+    parser = argparse.ArgumentParser(prog="python -m regard.export")
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

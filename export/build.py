@@ -18,26 +18,19 @@ from typing import Any, cast
 from onnx import ModelProto
 from torch import nn
 
-from export.bundle import TOKENIZER, Bundle, describe_graph
-from export.calibrate import find_ranges
-from export.captioner import open_captioner
-from export.captioner_manifest import describe_captioner
-from export.captioner_profiles import export_captioner
-from export.checks import PLAIN, check_graph
-from export.cuda_profile import export_cuda
-from export.errors import BundleError, ParityError
-from export.graphs import ExportableModel, TorchMachine, TraceableModel, open_model
-from export.greedy import LARGEST_TARGET, Source
-from export.parity import Grid, measure
-from export.pictures import draw_pictures
-from export.ports import ModelPorts
-from export.quantize import CONTRIB, observed, prepare, quantize
-from export.runtime import OnnxMachine
-from export.sentences import read_corpus, sample_sources, target_vocabularies
-from export.storage import round_weights, store_as_float16
-from export.trace import trace
-from export.transformer import open_transformer
-from export.transformer_profiles import (
+from regard.export.bundle.writer import TOKENIZER, Bundle, describe_graph
+from regard.export.errors import BundleError, ParityError
+from regard.export.families.calibrate import find_ranges
+from regard.export.families.captioner import open_captioner
+from regard.export.families.captioner_manifest import describe_captioner
+from regard.export.families.captioner_profiles import export_captioner
+from regard.export.families.cuda_profile import export_cuda
+from regard.export.families.graphs import ExportableModel, TorchMachine, TraceableModel, open_model
+from regard.export.families.pictures import draw_pictures
+from regard.export.families.sentences import read_corpus, sample_sources, target_vocabularies
+from regard.export.families.trace import trace
+from regard.export.families.transformer import open_transformer
+from regard.export.families.transformer_profiles import (
     ExportedProfile,
     export_cpu,
     export_cpu_float32,
@@ -45,16 +38,23 @@ from export.transformer_profiles import (
     rounded_for_storage,
     trace_transformer,
 )
-from export.verify import check_tokenizer
-from export.vocabularies import Vocabularies, pack_tokens
+from regard.export.parity.comparison import Grid, measure
+from regard.export.parity.greedy import LARGEST_TARGET, Source
+from regard.export.parity.runtime import OnnxMachine
+from regard.export.ports import ModelPorts
+from regard.export.surgery.checks import PLAIN, check_graph
+from regard.export.surgery.quantize import CONTRIB, observed, prepare, quantize
+from regard.export.surgery.storage import round_weights, store_as_float16
+from regard.export.surgery.vocabularies import Vocabularies, pack_tokens
+from regard.export.verify import check_tokenizer
+from regard.training.data.translation_data import Corpus
+from regard.training.data.vocabulary import BEGIN, END, PAD, UNKNOWN
+from regard.training.learning.checkpoint import Checkpoint, find, load
+from regard.training.learning.warm_start import descent, started_from
+from regard.training.models.captioner import Captioner
+from regard.training.models.transformer import Transformer
+from regard.training.recipes.catalogue import RECIPES
 from regard.v1 import bundle_pb2
-from training.captioner import Captioner
-from training.checkpoint import Checkpoint, find, load
-from training.recipes import RECIPES
-from training.start import descent, started_from
-from training.transformer import Transformer
-from training.translation_data import Corpus
-from training.vocabulary import BEGIN, END, PAD, UNKNOWN
 
 LARGEST_SOURCE = 256
 

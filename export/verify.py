@@ -16,11 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from tokenizers import Tokenizer
 
-from export.bundle import name_and_version, read_bundle
-from export.checks import PLAIN, check_graph
-from export.errors import BundleError, ExportError
-from export.greedy import Source, random_pictures, random_sources
-from export.manifest import (
+from regard.export.bundle.manifest import (
     check_attention,
     check_attention_ports,
     check_image,
@@ -28,10 +24,14 @@ from export.manifest import (
     check_parity,
     read_target_vocabularies,
 )
-from export.parity import Grid, measure
-from export.ports import GraphPorts, ModelPorts, Port, Role
-from export.quantize import CONTRIB
-from export.runtime import Device, OnnxMachine
+from regard.export.bundle.writer import name_and_version, read_bundle
+from regard.export.errors import BundleError, ExportError
+from regard.export.parity.comparison import Grid, measure
+from regard.export.parity.greedy import Source, random_pictures, random_sources
+from regard.export.parity.runtime import Device, OnnxMachine
+from regard.export.ports import GraphPorts, ModelPorts, Port, Role
+from regard.export.surgery.checks import PLAIN, check_graph
+from regard.export.surgery.quantize import CONTRIB
 from regard.v1 import bundle_pb2
 
 Say = Callable[[str], object]
@@ -207,8 +207,8 @@ processor.
 """
 _EPILOG = """\
 examples:
-  python -m export.verify models/en-es-rnn/1
-  python -m export.verify bundles/en-xx/1 --profile cuda --device cuda
+  python -m regard.export.verify models/en-es-rnn/1
+  python -m regard.export.verify bundles/en-xx/1 --profile cuda --device cuda
 
 exit code: 0 if everything holds, 1 if something does not; what, and in which file, is on stderr.
 """
@@ -245,7 +245,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run as a command of its own."""
-    parser = argparse.ArgumentParser(prog="python -m export.verify")
+    parser = argparse.ArgumentParser(prog="python -m regard.export.verify")
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

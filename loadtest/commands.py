@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from loadtest.termination import ended_by_sigterm
+from regard.loadtest.base.termination import ended_by_sigterm
 
 
 class Command(NamedTuple):
@@ -21,12 +21,21 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
-    Command("run", "loadtest.run", "make a load, measure it from the intended send times, write a report"),
-    Command("selftest", "loadtest.selftest", "show on a server with known delays that the load test tells the truth"),
-    Command("accuracy", "loadtest.accuracy", "BLEU, chrF, alignment error rate and CIDEr of what a server answers"),
-    Command("engine", "loadtest.engine", "our decode engine beside CTranslate2 on the same weights, in turn"),
-    Command("cases", "loadtest.cases", "try known ways of failing on a running server: case, expected, got"),
-    Command("report", "loadtest.rebuild", "make the report of a finished run again from its folder"),
+    Command("run", "regard.loadtest.run", "make a load, measure it from the intended send times, write a report"),
+    Command(
+        "selftest",
+        "regard.loadtest.toy.selftest",
+        "show on a server with known delays that the load test tells the truth",
+    ),
+    Command(
+        "accuracy",
+        "regard.loadtest.accuracy.command",
+        "BLEU, chrF, alignment error rate and CIDEr of what a server answers",
+    ),
+    Command(
+        "engine", "regard.benches.engine.command", "our decode engine beside CTranslate2 on the same weights, in turn"
+    ),
+    Command("report", "regard.loadtest.report.rebuild", "make the report of a finished run again from its folder"),
 )
 
 
@@ -48,7 +57,7 @@ def _run(entry: Command, argv: Sequence[str], prog: str) -> int:
     try:
         module = import_module(entry.module)
     except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.startswith("loadtest"):
+        if missing.name is None or missing.name.startswith("regard"):
             raise
         sys.stderr.write(f"{prog} {entry.name} needs {missing.name}, which comes with the extra `loadtest`\n")
         return 1

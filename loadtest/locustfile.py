@@ -26,14 +26,14 @@ from locust.env import Environment
 from locust.exception import StopUser
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadtest.connection import Connection, UnreachableError
-from loadtest.gauges import Gauges, write_health
-from loadtest.load import Load, Seen, window_of
-from loadtest.options import add_options, plan_of
-from loadtest.plan import plan_from_json
-from loadtest.recorder import OK, write_records
-from loadtest.run_directory import GENERATOR, PLAN, RECORDS, part_of
-from loadtest.watch import watched
+from regard.loadtest.load.connection import Connection, UnreachableError
+from regard.loadtest.load.gauges import Gauges, write_health
+from regard.loadtest.load.load import Load, Seen, window_of
+from regard.loadtest.load.options import add_options, plan_of
+from regard.loadtest.load.plan import plan_from_json
+from regard.loadtest.load.recorder import OK, write_records
+from regard.loadtest.load.run_directory import GENERATOR, PLAN, RECORDS, part_of
+from regard.loadtest.load.watch import watched
 
 THREAD_POOL = 256
 # Seconds between the word to go and the first moment at which a request may be due: time to draw the schedule. What it
@@ -251,7 +251,7 @@ class Director:
             log.error(problem)
         if test.directory is not None and not test.problems and not self._options.no_report:
             # Imported late: drawing takes memory and time that the load should not have had to share.
-            from loadtest.results import conclude
+            from regard.loadtest.report.results import conclude
 
             outcome = conclude(test.directory)
             code = outcome.exit_code

@@ -14,17 +14,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from loadtest.analysis import percentile, table
-from loadtest.generate import GenerateError, Status, generate
-from loadtest.load import window_of
-from loadtest.plan import Plan
-from loadtest.processes import StartError, served, toy, translator
-from loadtest.progress import Progress
-from loadtest.recorder import read_records
-from loadtest.results import Outcome, make_results, note_environment
-from loadtest.run_directory import FLOOR, RECORDS, gather
-from loadtest.text_table import text_table
-from loadtest.traffic import HELP, parse_classes
+from regard.loadtest.base.processes import StartError, served, toy, translator
+from regard.loadtest.base.progress import Progress
+from regard.loadtest.base.text_table import text_table
+from regard.loadtest.load.generate import GenerateError, Status, generate
+from regard.loadtest.load.load import window_of
+from regard.loadtest.load.plan import Plan
+from regard.loadtest.load.recorder import read_records
+from regard.loadtest.load.run_directory import FLOOR, RECORDS, gather
+from regard.loadtest.load.traffic import HELP, parse_classes
+from regard.loadtest.report.analysis import percentile, table
+from regard.loadtest.report.results import Outcome, make_results, note_environment
 
 FLOOR_SECONDS = 3.0
 # A floor needs some requests to have a median.

@@ -10,8 +10,8 @@ from typing import NamedTuple, cast
 
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
-from scoring.cider import cider
-from scoring.words import words
+from regard.scoring.cider import cider
+from regard.scoring.words import words
 
 ORDERS = (1, 2, 3, 4)
 PAPER = "Xu et al. 2015, hard attention"

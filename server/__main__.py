@@ -1,7 +1,7 @@
-"""The command `python -m server`: flags to settings, settings to a running server.
+"""The command `python -m regard.server`: flags to settings, settings to a running server.
 
-It does not know what serving means: `server.process` does, which is imported when there is something to serve, so that
-help is quick.
+It does not know what serving means: `regard.server.front.process` does, which is imported when there is something to
+serve, so that help is quick.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import argparse
 import os
 import sys
 
-from server.configuration import add_arguments, read_settings
-from server.errors import StartupError
+from regard.server.errors import StartupError
+from regard.server.front.configuration import add_arguments, read_settings
 
 __all__ = ["add_arguments", "main", "run"]
 
@@ -29,14 +29,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     # gRPC writes several lines of its own where a port is taken; the one that matters is ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from server.process import serve
+    from regard.server.front.process import serve
 
     return serve(settings)
 
 
 def main() -> int:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m server")
+    parser = argparse.ArgumentParser(prog="python -m regard.server")
     add_arguments(parser)
     return run(parser.parse_args())
 

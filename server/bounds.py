@@ -5,7 +5,7 @@ It does not know requests.
 
 from __future__ import annotations
 
-from server.errors import InvalidRequest
+from regard.server.errors import InvalidRequest
 
 
 def check_within(field: str, value: int, least: int, most: int, what: str = "") -> None:

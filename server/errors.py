@@ -1,6 +1,6 @@
 """The errors of the server, as a tree that says whose fault each one is.
 
-Knows no status codes: `server.status` maps these classes to gRPC in one table.
+Knows no status codes: `regard.server.services.status` maps these classes to gRPC in one table.
 
     RegardError
     ├── CallerError                 the caller must change the request

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TextIO
 
-from server.settings import ServerSettings
+from regard.server.settings import ServerSettings
 
 _FIELDS = "fields"
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@+-")

@@ -10,8 +10,8 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from server.errors import SettingsError
-from server.settings import split_address
+from regard.server.errors import SettingsError
+from regard.server.settings import split_address
 
 _LATENCY = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEP = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -20,7 +20,7 @@ _SHARE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of their own. Thread-safe. Meets `server.engine.EngineObserver`."""
+    """The metrics of one server, in their own registry. Thread-safe. Meets `regard.server.observer.EngineObserver`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -1,6 +1,6 @@
 """What an operator may set, checked, frozen.
 
-It does not know where a value came from: `server.configuration` reads flags, environment and files.
+It does not know where a value came from: `regard.server.front.configuration` reads flags, environment and files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from server.errors import SettingsError
+from regard.server.errors import SettingsError
 
 EMBEDDED_MODELS = Path(__file__).resolve().parent.parent / "models"
 # The better one of the translators among them.

@@ -9,9 +9,9 @@ import functools
 
 import torch
 
-from export.transformer import Body
-from export.transformer_profiles import Traced, rounded_for_storage, trace_transformer
-from training.transformer import Transformer, TransformerConfig
+from regard.export.families.transformer import Body
+from regard.export.families.transformer_profiles import Traced, rounded_for_storage, trace_transformer
+from regard.training.models.transformer import Transformer, TransformerConfig
 
 SIZES = TransformerConfig(
     vocabulary=100, output=80, dim=64, heads=2, feed_forward=96, encoder_layers=1, decoder_layers=2, longest=300

@@ -1,4 +1,4 @@
-"""Trains by recipe: `python -m training RECIPE --data DIR --out DIR`.
+"""Trains by recipe: `python -m regard.training RECIPE --data DIR --out DIR`.
 
 It does not know how a model learns; it reads options and reports.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from training.recipes import RECIPES
+from regard.training.recipes.catalogue import RECIPES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = (
         f"recipes:\n{recipes}\n\n"
-        "example:\n  python -m training toy_reverse --out runs/toy\n\n"
+        "example:\n  python -m regard.training toy_reverse --out runs/toy\n\n"
         "--out then holds latest/ and best/ (weights as safetensors, config.json, tokenizer.json), curves.svg,\n"
         "log/version_*/metrics.csv and, for going on, resume/ and what a --teacher said, taught.jsonl."
     )
@@ -63,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
     # Here and not above: they load torch, which takes seconds that --help need not.
     from torch.distributed import get_rank, is_initialized
 
-    from training import captioning, translation
-    from training.fit import Hardware
-    from training.recipe import CaptionRecipe
-    from training.search import SearchConfig
+    from regard.training.decoding.search import SearchConfig
+    from regard.training.learning.fit import Hardware
+    from regard.training.learning.recipe import CaptionRecipe
+    from regard.training.runs import captioning, translation
 
     # What Lightning says of itself and of devices that are not there.
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m training")
+    parser = argparse.ArgumentParser(prog="python -m regard.training")
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

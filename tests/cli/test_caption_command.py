@@ -13,11 +13,11 @@ import grpc
 import pytest
 from google.protobuf.json_format import Parse
 from PIL import Image
-
-from cli.main import main
-from cli.progress import Progress
-from regard.v1 import captioning_pb2, decoding_pb2
 from tests.client.fake_server import FakeServer, answer_pictures, refuse, violation
+
+from regard.cli.main import main
+from regard.cli.progress import Progress
+from regard.v1 import captioning_pb2, decoding_pb2
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_single_picture_that_fails_is_named(capsys: pytest.CaptureFixture[str]
 def test_stdin_is_a_picture(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "stdin").write_text("a dog")
     with (here / "stdin").open("rb") as stdin:
-        monkeypatch.setattr("client.image_files._STDIN", stdin.fileno())
+        monkeypatch.setattr("regard.client.batching.image_files._STDIN", stdin.fileno())
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stdin))
         assert main(["caption", "-"]) == 0
     assert capsys.readouterr() == ("a dog\n", "")
@@ -233,7 +233,7 @@ def test_files_are_read_when_it_is_their_turn(
     here: Path, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a thousand pictures only those are in memory that are under way."""
-    from client.image_files import ImageFile
+    from regard.client.batching.image_files import ImageFile
 
     reads: list[int] = []
     most: list[int] = []
@@ -262,7 +262,7 @@ def test_files_are_read_when_it_is_their_turn(
 def started(*arguments: str) -> subprocess.Popen[bytes]:
     """Start `regard caption` as a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "caption", *arguments],
+        [sys.executable, "-m", "regard.cli.main", "caption", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -303,7 +303,7 @@ def test_ctrl_c_ends_a_waiting_call_at_once(address: str, tmp_path: Path, fake_s
 def test_captioning_loads_nothing_heavy(address: str, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_text("x")
     code = (
-        "import sys; from cli.main import main; main(['caption', *sys.argv[1:]]); "
+        "import sys; from regard.cli.main import main; main(['caption', *sys.argv[1:]]); "
         "sys.exit(str([name for name in ('matplotlib', 'PIL', 'torch', 'onnxruntime') if name in sys.modules] or ''))"
     )
     finished = subprocess.run(

@@ -8,9 +8,9 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
-
-from cli.main import COMMANDS, main
 from tests.client.fake_server import FakeServer
+
+from regard.cli.main import COMMANDS, main
 
 HEAVY = ("torch", "onnxruntime", "locust", "matplotlib", "gevent", "tokenizers")
 
@@ -78,7 +78,7 @@ def test_a_missing_extra_is_named(
     def lacks(_: object) -> int:
         raise ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
 
-    command: ModuleType = import_module(f"cli.{name}")
+    command: ModuleType = import_module(f"regard.cli.commands.{name}")
     monkeypatch.setattr(command, "add_arguments", lambda parser: parser.add_argument("rest", nargs="*"))  # type: ignore[misc]
     monkeypatch.setattr(command, "run", lacks)
     assert main([name, *arguments[:1]]) == 1
@@ -90,7 +90,7 @@ def test_a_missing_extra_is_named(
 def test_a_command_that_ends_the_process_with_a_message_has_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("cli.models"), "run", lambda args: sys.exit("no\nmodels"))  # type: ignore[misc]
+    monkeypatch.setattr(import_module("regard.cli.commands.models"), "run", lambda args: sys.exit("no\nmodels"))  # type: ignore[misc]
     assert main(["models"]) == 1
     assert capsys.readouterr().err == "regard: no models\n"
 
@@ -101,7 +101,7 @@ def test_an_interrupted_command_says_nothing(
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_module("cli.models"), "run", interrupted)
+    monkeypatch.setattr(import_module("regard.cli.commands.models"), "run", interrupted)
     assert main(["models"]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -117,7 +117,7 @@ def run_in_new_interpreter(code: str, *arguments: str) -> subprocess.CompletedPr
 )
 def test_nothing_heavy_is_loaded(arguments: list[str]) -> None:
     code = (
-        "import sys; from cli.main import main; main(sys.argv[2:]); "
+        "import sys; from regard.cli.main import main; main(sys.argv[2:]); "
         "found = [name for name in sys.argv[1].split(',') if name in sys.modules]; "
         "sys.exit(f'loaded {found}' if found else 0)"
     )
@@ -127,7 +127,7 @@ def test_nothing_heavy_is_loaded(arguments: list[str]) -> None:
 
 def test_a_translation_loads_nothing_heavy(fake_server: FakeServer) -> None:
     code = (
-        "import sys; from cli.main import main; main(['translate', 'one', '--address', sys.argv[2]]); "
+        "import sys; from regard.cli.main import main; main(['translate', 'one', '--address', sys.argv[2]]); "
         "found = [name for name in sys.argv[1].split(',') if name in sys.modules]; "
         "sys.exit(f'loaded {found}' if found else 0)"
     )
@@ -137,6 +137,7 @@ def test_a_translation_loads_nothing_heavy(fake_server: FakeServer) -> None:
 
 def test_help_does_not_even_load_grpc() -> None:
     code = (
-        "import sys; from cli.main import main; main(['--help']); sys.exit(bool({'grpc', 'numpy'} & set(sys.modules)))"
+        "import sys; from regard.cli.main import main; main(['--help']); "
+        "sys.exit(bool({'grpc', 'numpy'} & set(sys.modules)))"
     )
     assert run_in_new_interpreter(code).returncode == 0

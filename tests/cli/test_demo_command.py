@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image
-
-from cli.demo import PICTURES
-from cli.main import main
 from tests.client.fake_server import FakeServer
+
+from regard.cli.commands.demo import PICTURES
+from regard.cli.main import main
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def private_server(
     """Put the fake server where the demo would start a real one, and one small picture where its own are."""
     pictures = tmp_path_factory.mktemp("pictures")
     Image.new("RGB", (60, 40), "red").save(pictures / "square.png")
-    monkeypatch.setattr("cli.demo.PICTURES", pictures)
+    monkeypatch.setattr("regard.cli.commands.demo.PICTURES", pictures)
 
     @contextmanager
     def served(command: Sequence[str]) -> Generator[SimpleNamespace]:
         yield SimpleNamespace(address=fake_server.address)
 
-    monkeypatch.setattr("loadtest.processes.served", served)
+    monkeypatch.setattr("regard.loadtest.base.processes.served", served)
     return fake_server
 
 
@@ -43,7 +43,7 @@ def fake_load_test(monkeypatch: pytest.MonkeyPatch, *, status: int, writes: bool
             (directory / "report.html").write_text("report")
         return status
 
-    monkeypatch.setattr("loadtest.commands.main", load_test)
+    monkeypatch.setattr("regard.loadtest.commands.main", load_test)
     return calls
 
 
@@ -71,7 +71,7 @@ def test_everything_is_shown_and_named(
 def test_without_a_captioner_the_rest_is_shown(
     private_server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cli.demo.draw", draw_nothing)
+    monkeypatch.setattr("regard.cli.commands.demo.draw", draw_nothing)
     calls = fake_load_test(monkeypatch, status=0)
     private_server.lists_captioner = False
     assert main(["demo", "--out", str(tmp_path)]) == 0
@@ -96,7 +96,7 @@ def test_every_photograph_is_credited_and_small() -> None:
 def test_figures_that_cannot_be_trusted_do_not_spoil_the_demo(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cli.demo.draw", draw_nothing)
+    monkeypatch.setattr("regard.cli.commands.demo.draw", draw_nothing)
     fake_load_test(monkeypatch, status=1)
     assert main(["demo", "--out", str(tmp_path)]) == 0
     assert "does not trust its own figures" in capsys.readouterr().err
@@ -106,7 +106,7 @@ def test_figures_that_cannot_be_trusted_do_not_spoil_the_demo(
 def test_a_load_test_without_report_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cli.demo.draw", draw_nothing)
+    monkeypatch.setattr("regard.cli.commands.demo.draw", draw_nothing)
     fake_load_test(monkeypatch, status=1, writes=False)
     assert main(["demo", "--out", str(tmp_path)]) == 1
     assert capsys.readouterr().err == "regard: the load test wrote no report (exit status 1)\n"

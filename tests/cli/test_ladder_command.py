@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-
-from cli.main import main
 from tests.training.toy_ladder import RECURRENT, write_data, write_rungs
-from training import ladder_lengths
+
+from regard.cli.main import main
+from regard.training.studies.ladder import lengths as ladder_lengths
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,10 @@ def test_a_page_is_written_and_written_again_without_checkpoints(
 
 def test_the_transformer_joins_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Which another test looks at.
-    for drawn in ("training.ladder_figures.draw_figures", "client.pictures.write_attention"):
+    for drawn in (
+        "regard.training.studies.ladder.figures.draw_figures",
+        "regard.client.drawing.pictures.write_attention",
+    ):
         monkeypatch.setattr(drawn, draw_nothing)
     runs = write_rungs(tmp_path / "runs", (*RECURRENT, "multi30k_transformer"))
     data, page = write_data(tmp_path / "data"), tmp_path / "ladder.md"
@@ -63,7 +66,7 @@ def test_a_missing_rung_is_named_with_how_to_make_it(tmp_path: Path, capsys: pyt
 
 
 def test_a_page_without_a_rung_says_so_where_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.ladder_figures.draw_figures", draw_nothing)
+    monkeypatch.setattr("regard.training.studies.ladder.figures.draw_figures", draw_nothing)
     runs, data = write_rungs(tmp_path / "runs", RECURRENT[:1]), write_data(tmp_path / "data")
     page = tmp_path / "ladder.md"
     command = ["ladder", "--runs", str(runs), "--data", str(data), "--beam", "1", "--docs", str(page)]
@@ -106,7 +109,7 @@ def test_missing_rungs_are_trained_where_that_is_wanted(tmp_path: Path, monkeypa
         trained.append(out.name)
         write_rungs(out.parent, (out.name,))
 
-    monkeypatch.setattr("training.translation.train", train)
+    monkeypatch.setattr("regard.training.runs.translation.train", train)
     command = ["ladder", "--runs", str(runs), "--data", str(data), "--train"]
     assert main([*command, "--beam", "1", "--candidates", "1"]) == 0
     assert trained == [*RECURRENT[1:], "multi30k_transformer"]

@@ -2,10 +2,10 @@
 
 import pytest
 from google.protobuf.json_format import Parse
-
-from cli.main import main
-from regard.v1 import model_pb2
 from tests.client.fake_server import FakeServer
+
+from regard.cli.main import main
+from regard.v1 import model_pb2
 
 
 def test_models_are_a_table(fake_server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,11 @@ import pytest
 from google.protobuf.json_format import Parse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from cli.main import main
-from cli.progress import Progress
-from regard.v1 import decoding_pb2, translation_pb2
 from tests.client.fake_server import FakeServer, answer, refuse, running_fake_server, violation
+
+from regard.cli.main import main
+from regard.cli.progress import Progress
+from regard.v1 import decoding_pb2, translation_pb2
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_a_timeout_is_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFi
 def started(*arguments: str) -> subprocess.Popen[bytes]:
     """Start `regard translate` as a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "translate", *arguments],
+        [sys.executable, "-m", "regard.cli.main", "translate", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

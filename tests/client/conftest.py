@@ -1,7 +1,6 @@
 from collections.abc import Generator
 
 import pytest
-
 from tests.client.fake_server import FakeServer, running_fake_server
 
 

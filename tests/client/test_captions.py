@@ -7,13 +7,13 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-
-from client import AsyncClient, AttentionQuery, Caption, Client, DeadlinePassed, InvalidRequest, UnreadableReply
-from client.batches import MAX_CALL_BYTES, MAX_CALL_IMAGES
-from client.replies import caption
-from client.requests import caption_request
-from regard.v1 import attention_pb2, captioning_pb2, decoding_pb2
 from tests.client.fake_server import COLUMNS, ROWS, FakeServer, answer_pictures, caption_of
+
+from regard.client import AsyncClient, AttentionQuery, Caption, Client, DeadlinePassed, InvalidRequest, UnreadableReply
+from regard.client.batching.batches import MAX_CALL_BYTES, MAX_CALL_IMAGES
+from regard.client.replies import caption
+from regard.client.requests import caption_request
+from regard.v1 import attention_pb2, captioning_pb2, decoding_pb2
 
 
 def cells(*places: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -5,10 +5,10 @@ import threading
 
 import grpc
 import pytest
-
-from client import AsyncClient, Client, DeadlinePassed, ModelNotFound, NotServing
-from regard.v1 import translation_pb2
 from tests.client.fake_server import FakeServer
+
+from regard.client import AsyncClient, Client, DeadlinePassed, ModelNotFound, NotServing
+from regard.v1 import translation_pb2
 
 
 def test_both_clients_give_the_same_answers(fake_server: FakeServer) -> None:

@@ -7,8 +7,9 @@ import time
 import grpc
 import numpy as np
 import pytest
+from tests.client.fake_server import FakeServer
 
-from client import (
+from regard.client import (
     AttentionQuery,
     CannotConnect,
     Client,
@@ -20,7 +21,6 @@ from client import (
     Span,
 )
 from regard.v1 import decoding_pb2, translation_pb2
-from tests.client.fake_server import FakeServer
 
 
 def test_translations_come_in_the_order_of_the_texts(fake_server: FakeServer) -> None:

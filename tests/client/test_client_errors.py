@@ -9,8 +9,9 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+from tests.client.fake_server import FakeServer, refuse, violation
 
-from client import (
+from regard.client import (
     CallCancelled,
     CannotConnect,
     Client,
@@ -27,7 +28,6 @@ from client import (
     WrongServer,
 )
 from regard.v1 import translation_pb2
-from tests.client.fake_server import FakeServer, refuse, violation
 
 
 def failing(

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-
-from client.errors import UnreadableReply
-from client.replies import translations
-from client.requests import translate_request
-from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from tests.client.fake_server import answer
+
+from regard.client.errors import UnreadableReply
+from regard.client.replies import translations
+from regard.client.requests import translate_request
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 
 
 class NoContext:

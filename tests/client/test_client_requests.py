@@ -2,7 +2,7 @@
 
 import pytest
 
-from client.requests import AttentionQuery, score_request, translate_request
+from regard.client.requests import AttentionQuery, score_request, translate_request
 
 
 def test_a_lone_surrogate_is_refused_before_the_wire() -> None:

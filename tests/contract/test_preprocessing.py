@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from server.image_header import read_header
-from server.image_input import ImageInput
-from server.images import read_picture
-from server.settings import Limits
-from training import vision
+from regard.server.bundle.image_input import ImageInput
+from regard.server.pictures.image_header import read_header
+from regard.server.pictures.pixels import read_picture
+from regard.server.settings import Limits
+from regard.training.models import vision
 
 SIDE = 224
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-
-from export.build import BuildSettings, build
-from export.bundle import Bundle, write_bundle
-from export.parity import Grid
 from tests.export.toy import quiet
-from training import checkpoint
-from training.caption_data import plain
-from training.captioner import Captioner, CaptionerConfig
-from training.checkpoint import Checkpoint
-from training.toy_pictures import make_squares
-from training.vocabulary import Vocabulary
+
+from regard.export.build import BuildSettings, build
+from regard.export.bundle.writer import Bundle, write_bundle
+from regard.export.parity.comparison import Grid
+from regard.training.data.caption_data import plain
+from regard.training.data.toy_pictures import make_squares
+from regard.training.data.vocabulary import Vocabulary
+from regard.training.learning import checkpoint
+from regard.training.learning.checkpoint import Checkpoint
+from regard.training.models.captioner import Captioner, CaptionerConfig
 
 # Pictures of 9 cells; each test adds its kind of decoder.
 SMALL = CaptionerConfig(

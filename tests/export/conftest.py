@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-
-from export.build import BuildSettings, build
-from export.bundle import write_bundle
-from export.transformer_profiles import Traced
 from tests.export.toy import ToyBundle, ToyRun, train_toy
 from tests.small_transformer import small_graphs, small_transformer
-from training.transformer import Transformer
+
+from regard.export.build import BuildSettings, build
+from regard.export.bundle.writer import write_bundle
+from regard.export.families.transformer_profiles import Traced
+from regard.training.models.transformer import Transformer
 
 
 @pytest.fixture(scope="session")

@@ -11,25 +11,25 @@ import grpc
 import pytest
 import torch
 from onnx import ModelProto
-from torch import Tensor, nn
-
-from export import build as build_module
-from export import transformer_profiles
-from export.build import BuildSettings, build
-from export.bundle import Bundle, write_bundle
-from export.checks import PLAIN
-from export.parity import Grid
-from export.ports import GraphPorts
-from export.trace import trace
-from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 from tests.export.toy import quiet
 from tests.server.serving import Served, serving
-from training import checkpoint
-from training.checkpoint import Checkpoint, TrainedModel
-from training.recurrent import UnitName
-from training.rnn import ContextName, ReadoutName, Rnn, RnnConfig
-from training.toy_data import make_toy
-from training.vocabulary import END, Vocabulary
+from torch import Tensor, nn
+
+from regard.export import build as build_module
+from regard.export.build import BuildSettings, build
+from regard.export.bundle.writer import Bundle, write_bundle
+from regard.export.families import transformer_profiles
+from regard.export.families.trace import trace
+from regard.export.parity.comparison import Grid
+from regard.export.ports import GraphPorts
+from regard.export.surgery.checks import PLAIN
+from regard.training.data.toy_data import make_toy
+from regard.training.data.vocabulary import END, Vocabulary
+from regard.training.learning import checkpoint
+from regard.training.learning.checkpoint import Checkpoint, TrainedModel
+from regard.training.models.recurrent import UnitName
+from regard.training.models.rnn import ContextName, ReadoutName, Rnn, RnnConfig
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 
 TEXT = "ala bee cat dog"
 

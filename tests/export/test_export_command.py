@@ -10,14 +10,14 @@ import onnx
 import pytest
 import torch
 from onnx import ModelProto
-
-from export import build as build_module
-from export.__main__ import main
-from export.build import BuildSettings, build
-from export.errors import BundleError, ParityError
-from export.graphs import StepGraph
 from tests.export.toy import ToyBundle, ToyRun, quiet
-from training import checkpoint
+
+from regard.export import build as build_module
+from regard.export.__main__ import main
+from regard.export.build import BuildSettings, build
+from regard.export.errors import BundleError, ParityError
+from regard.export.families.graphs import StepGraph
+from regard.training.learning import checkpoint
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
-from export.bundle import Bundle
+from regard.export.bundle.writer import Bundle
+from regard.training.data.toy_data import read_toy
+from regard.training.data.translation_data import collate
+from regard.training.data.vocabulary import PAD, Vocabulary
+from regard.training.learning import checkpoint
+from regard.training.learning.checkpoint import Checkpoint
+from regard.training.models.rnn import Rnn, RnnConfig
 from regard.v1 import bundle_pb2
-from training import checkpoint
-from training.checkpoint import Checkpoint
-from training.rnn import Rnn, RnnConfig
-from training.toy_data import read_toy
-from training.translation_data import collate
-from training.vocabulary import PAD, Vocabulary
 
 
 class ToyRun(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from loadtest.processes import Served, served, toy
+from regard.loadtest.base.processes import Served, served, toy
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from loadtest.analysis import Table, table
-from loadtest.gauges import Health
-from loadtest.recorder import OK, Record
+from regard.loadtest.load.gauges import Health
+from regard.loadtest.load.recorder import OK, Record
+from regard.loadtest.report.analysis import Table, table
 
 SECOND = 1_000_000_000
 

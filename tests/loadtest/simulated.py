@@ -7,9 +7,9 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from loadtest.corpus import Payload
-from loadtest.load import Ended, Load, Seen
-from loadtest.plan import Plan
+from regard.loadtest.load.corpus import Payload
+from regard.loadtest.load.load import Ended, Load, Seen
+from regard.loadtest.load.plan import Plan
 from regard.v1.translation_pb2 import TranslateResponse, TranslationResult
 
 MILLISECOND = 1_000_000

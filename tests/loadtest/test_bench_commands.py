@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.acceptance.case_server import Outcome, Reply
+from tests.acceptance.run_cases import CASES, TESTED
+from tests.acceptance.tested_cases import HELD_BY, TESTS, find_tests
 
-from loadtest.case_server import Outcome, Reply
-from loadtest.cases import CASES, TESTED
-from loadtest.commands import COMMANDS, main
-from loadtest.processes import child_environment
-from loadtest.progress import Progress
-from loadtest.tested_cases import HELD_BY, TESTS, find_tests
-from loadtest.text_table import text_table
+from regard.loadtest.base.processes import child_environment
+from regard.loadtest.base.progress import Progress
+from regard.loadtest.base.text_table import text_table
+from regard.loadtest.commands import COMMANDS, main
 from regard.v1.translation_pb2 import TranslateResponse
 
 TEXT = ("T01", "T03", "T04", "T05", "T08", "T10", "T11", "T13", "T14", "T15", "T16", "T17", "T19")
@@ -44,7 +44,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_asking_for_help_loads_neither_numpy_nor_grpc() -> None:
-    script = "import sys; from loadtest.commands import main; main(['--help']); print(sorted(sys.modules))"
+    script = "import sys; from regard.loadtest.commands import main; main(['--help']); print(sorted(sys.modules))"
     finished = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=child_environment()
     )
@@ -97,7 +97,7 @@ def test_what_cases_have_shown_is_printed_before_the_next_is_tried(
     def connect(*_: object) -> Answering:
         return Answering()
 
-    monkeypatch.setattr("loadtest.cases.connect", connect)
+    monkeypatch.setattr("tests.acceptance.run_cases.connect", connect)
     assert main(["cases", "--cases", str(tmp_path), "--address", "here", "--only", "T01", "--only", "T03"]) == 0
     assert "something" in printed[0]
     assert "1 trials of 1 cases, 0 not as expected" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scoring.alignments import Links, alignment_error_rate, parse_links
+from regard.scoring.alignments import Links, alignment_error_rate, parse_links
 
 
 class Pair(NamedTuple):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from scoring.captions import score_captions
-from scoring.cider import cider
+from regard.scoring.captions import score_captions
+from regard.scoring.cider import cider
 
 REFERENCES = [
     ["A black dog runs .", "the dog is running fast"],

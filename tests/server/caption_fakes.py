@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.bundles import NULL
 
-from server.decoder import DecoderFacts, Tensors
-from server.ports import PortSpec
-from server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions, Weights
+from regard.server.bundle.ports import PortSpec
+from regard.server.engine.decoder import DecoderFacts, Tensors
+from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions, Weights
 
-NULL = Path(__file__).resolve().parents[2] / "loadtest" / "bundles" / "null" / "1"
 PAD, UNKNOWN, BEGIN, END = range(4)
 VOCABULARY = 64
 SIDE = 56
@@ -100,7 +100,7 @@ def nothing(batch: int) -> None:
 
 @dataclass(eq=False)
 class FakeCaptioner:
-    """Meets `server.decoder.Decoder`; counts what it is asked.
+    """Meets `regard.server.engine.decoder.Decoder`; counts what it is asked.
 
     Attributes:
         endless: whether the end of sentence is impossible.

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import numpy as np
-
-from regard.v1 import attention_pb2, captioning_pb2, captioning_pb2_grpc
-from server.bundle import LoadedBundle
-from server.front import running_server
-from server.loading import RunnableModel
-from server.request import Weights
-from server.tasks import Task
 from tests.server.caption_fakes import FakeCaptioner
 from tests.server.serving import NULL_MODELS, PATIENCE, SETTINGS, Served, ServedDecoder, connect, fake_model
+
+from regard.server.bundle.bundle import LoadedBundle
+from regard.server.bundle.tasks import Task
+from regard.server.front.application import running_server
+from regard.server.front.loading import RunnableModel
+from regard.server.request import Weights
+from regard.v1 import attention_pb2, captioning_pb2, captioning_pb2_grpc
 
 Arguments = ParamSpec("Arguments")
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bundles import NULL
 
-from server.bundle import load_bundle
-from server.errors import BundleError
-
-NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
+from regard.server.bundle.bundle import load_bundle
+from regard.server.errors import BundleError
 
 Manifest = dict[str, Any]
 Change = Callable[[Manifest], object]

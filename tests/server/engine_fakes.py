@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from server.decoder import DecoderFacts, Tensors
-from server.ports import PortSpec
-from server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
+from regard.server.bundle.ports import PortSpec
+from regard.server.engine.decoder import DecoderFacts, Tensors
+from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
 
 PAD, UNKNOWN, BEGIN, END = range(4)
 NEVER = (PAD, UNKNOWN, BEGIN)
@@ -80,7 +80,7 @@ def constant_scores(probabilities: dict[int, float], *, vocabulary: int) -> Scor
 
 @dataclass(eq=False)
 class FakeDecoder:
-    """Meets `server.decoder.Decoder`; counts what it is asked.
+    """Meets `regard.server.engine.decoder.Decoder`; counts what it is asked.
 
     Attributes:
         cache: how it keeps its prefix: in a tensor that it hands on whole, or in buffers, of which there are two that
@@ -237,7 +237,7 @@ def _remember(inputs: Tensors, outputs: Tensors, rows: int) -> Ids:
 
 @dataclass
 class FakeObserver:
-    """Meets `server.observer.EngineObserver`; remembers what it was told."""
+    """Meets `regard.server.observer.EngineObserver`; remembers what it was told."""
 
     steps: list[tuple[float, int, float]] = field(default_factory=list[tuple[float, int, float]])
     queues: list[float] = field(default_factory=list[float])

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from server.request import DecodeRequest, FinishReason
 from tests.server.engine_fakes import END, NEVER, Look, Prefix, Score
+
+from regard.server.request import DecodeRequest, FinishReason
 
 # What an impossible token of a given target costs.
 FLOOR = -1e4
@@ -67,7 +67,7 @@ def make(
 
 
 def search(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected]:
-    """Return what the rule of `server.search` finds for one request, best first; `limit` is the most tokens."""
+    """Return what exhaustive use of the search rule finds for one request, best first, in at most `limit` tokens."""
     source: Prefix = tuple(request.source.tolist())
     options = request.search
     if request.forced_target is not None:

@@ -13,11 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from server.decoder import Decoder
-from server.engine import Engine, EngineSettings, Outcome, Ticket
-from server.request import DecodeRequest, DecodeResult, ModelKey
-from server.slots import target_limit
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import (
     FakeDecoder,
@@ -25,6 +20,11 @@ from tests.server.engine_fakes import (
     Prefix,
     constant_scores,
 )
+
+from regard.server.engine.decoder import Decoder
+from regard.server.engine.engine import Engine, EngineSettings, Outcome, Ticket
+from regard.server.engine.slots import target_limit
+from regard.server.request import DecodeRequest, DecodeResult, ModelKey
 
 KEY = ModelKey("fake", "1")
 SECONDS = 120.0  # Ends what hangs; no test passes or fails by it.

@@ -13,9 +13,6 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-
-from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
-from server.engine import Engine
 from tests.server.serving import (
     PATIENCE,
     Barrier,
@@ -24,6 +21,9 @@ from tests.server.serving import (
     eventually,
     serving,
 )
+
+from regard.server.engine.engine import Engine
+from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 
 Result = TypeVar("Result")
 EVERY_HEAD = attention_pb2.AttentionOptions(reduction=attention_pb2.ATTENTION_REDUCTION_NONE)

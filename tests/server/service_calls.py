@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 import pytest
 
+from regard.server.text.tokenization import SourceSegment, TextPipeline
 from regard.v1 import attention_pb2
-from server.text import SourceSegment, TextPipeline
 
 EVERY_HEAD = attention_pb2.AttentionOptions(reduction=attention_pb2.ATTENTION_REDUCTION_NONE)
 TEXTS = ("echo1 echo2 echo3", "echo9", "echo4 echo5. echo6 echo7 echo8 echo10!", "echo11 echo12")

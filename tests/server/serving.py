@@ -10,23 +10,22 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
-from google.rpc import status_pb2  # pyright: ignore[reportMissingTypeStubs] - see server.status
+from google.rpc import status_pb2  # pyright: ignore[reportMissingTypeStubs] - see regard.server.services.status
 from grpc_health.v1 import health_pb2
-
-from regard.v1 import model_pb2_grpc, translation_pb2, translation_pb2_grpc
-from server.bundle import LoadedBundle
-from server.front import Front, running_server
-from server.settings import ServerSettings
+from tests.bundles import NULL_MODELS
 from tests.server.engine_fakes import Cache, FakeDecoder, Prefix, Score, hashed_look, hashed_scores
+
+from regard.server.bundle.bundle import LoadedBundle
+from regard.server.front.application import Front, running_server
+from regard.server.settings import ServerSettings
+from regard.v1 import model_pb2_grpc, translation_pb2, translation_pb2_grpc
 
 Detail = TypeVar("Detail", bound=Message)
 
-NULL_MODELS = Path(__file__).resolve().parents[2] / "loadtest" / "bundles"
 VOCABULARY = 64
 # Ends what hangs, seconds; no test passes or fails by it, however slow or busy the machine is.
 PATIENCE = 120.0

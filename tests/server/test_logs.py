@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server import logs
-from server.settings import ServerSettings
+from regard.server import logs
+from regard.server.settings import ServerSettings
 
 CONTROLS = "a\x1b[31m\x00\x07\r\n\x7f\x9b\u202eb"
 

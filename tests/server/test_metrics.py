@@ -7,10 +7,10 @@ import urllib.request
 
 import pytest
 from prometheus_client import generate_latest
-
-from server.errors import SettingsError
-from server.metrics import Metrics, serve_metrics
 from tests.server.serving import PATIENCE
+
+from regard.server.errors import SettingsError
+from regard.server.metrics import Metrics, serve_metrics
 
 NAMES = (
     "regard_requests_total",

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.bundles import NULL
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from server.bundle import LoadedBundle, load_bundle
+from regard.server.bundle.bundle import LoadedBundle, load_bundle
 
-NULL = Path(__file__).parents[2] / "loadtest" / "bundles" / "null" / "1"
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 SENTENCES = [
     "We packed the tent this morning.",

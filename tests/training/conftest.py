@@ -6,9 +6,9 @@
 import pytest
 import torch
 
-from training.recurrent import UnitName
-from training.rnn import ContextName, Rnn, RnnConfig
-from training.vocabulary import Vocabulary
+from regard.training.data.vocabulary import Vocabulary
+from regard.training.models.recurrent import UnitName
+from regard.training.models.rnn import ContextName, Rnn, RnnConfig
 
 SOURCES = [
     "We are eating bread.",

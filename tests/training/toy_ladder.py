@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from training import checkpoint
-from training.checkpoint import Checkpoint, TrainedModel
-from training.rnn import ContextName, Rnn, RnnConfig
-from training.transformer import Transformer, TransformerConfig
-from training.vocabulary import Vocabulary
+from regard.training.data.vocabulary import Vocabulary
+from regard.training.learning import checkpoint
+from regard.training.learning.checkpoint import Checkpoint, TrainedModel
+from regard.training.models.rnn import ContextName, Rnn, RnnConfig
+from regard.training.models.transformer import Transformer, TransformerConfig
 
 ENGLISH = ["A man plays.", "Two dogs run on the grass.", "A girl is in the park.", "Two men sit.", "A dog plays here."]
 GERMAN = [

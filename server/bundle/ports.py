@@ -1,0 +1,154 @@
+"""Reads the graphs of a bundle and their ports from its manifest.
+
+It does not know what a graph must have (`regard.server.bundle.graph_contract`), nor what is in an ONNX file
+(`regard.server.runtime.graph_check`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from regard.server.errors import BundleError
+from regard.v1 import bundle_pb2
+
+Role = Literal[
+    "source",
+    "source_length",
+    "pixels",
+    "memory",
+    "state",
+    "encoder_attention",
+    "token",
+    "scored_rows",
+    "scores",
+    "attention",
+]
+Axes = tuple[str | int, ...]
+
+STATE_OUTPUT_PREFIX = "next."
+# Axis along which a state grows by one entry a step.
+TARGET = "target"
+# What encoding itself looked at.
+ENCODER_ATTENTION = "attention.encoder"
+
+_ROLES: Mapping[int, Role] = {
+    bundle_pb2.PORT_ROLE_SOURCE: "source",
+    bundle_pb2.PORT_ROLE_SOURCE_LENGTH: "source_length",
+    bundle_pb2.PORT_ROLE_PIXELS: "pixels",
+    bundle_pb2.PORT_ROLE_MEMORY: "memory",
+    bundle_pb2.PORT_ROLE_STATE: "state",
+    bundle_pb2.PORT_ROLE_ENCODER_ATTENTION: "encoder_attention",
+    bundle_pb2.PORT_ROLE_TOKEN: "token",
+    bundle_pb2.PORT_ROLE_SCORED_ROWS: "scored_rows",
+    bundle_pb2.PORT_ROLE_SCORES: "scores",
+    bundle_pb2.PORT_ROLE_ATTENTION: "attention",
+}
+_DTYPES = ("float32", "float16", "int64", "int32", "int8", "uint8", "bool")
+_PORT_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
+_AXIS_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSpec:
+    """One input or output of a graph.
+
+    Attributes:
+        name: in the graph.
+        role: what it is for.
+        dtype: of its elements.
+        axes: one for each dimension: a name where it varies, a number where it does not. Axis 0 is always `batch`, but
+            for scored_rows.
+    """
+
+    name: str
+    role: Role
+    dtype: np.dtype[Any]
+    axes: Axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSpec:
+    """One graph file and the ports that it must have, in this order."""
+
+    path: Path
+    inputs: tuple[PortSpec, ...]
+    outputs: tuple[PortSpec, ...]
+
+
+def read_graph(graph: bundle_pb2.Graph, *, where: str, directory: Path) -> GraphSpec:
+    """Turn one graph of the manifest into a GraphSpec.
+
+    Args:
+        graph: of the manifest; its file is already known to be one of the bundle.
+        where: the graph in messages, for example `profile 'cpu': step`.
+        directory: of the bundle.
+
+    Raises:
+        BundleError: a field is missing or has a value that no port can have.
+    """
+    for field in ("opset", "ir_version"):
+        if getattr(graph, field) < 1:
+            raise BundleError(f"{where}: {field} is missing; a positive number is needed")
+    ports: list[list[PortSpec]] = []
+    for side, listed in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        ports.append([_read_port(port, where=f"{where}: {side}[{index}]") for index, port in enumerate(listed)])
+        names = [port.name for port in ports[-1]]
+        for name in names:
+            if names.count(name) > 1:
+                raise BundleError(f"{where}: {side} name {name!r} more than once")
+    return GraphSpec(path=directory / graph.file, inputs=tuple(ports[0]), outputs=tuple(ports[1]))
+
+
+def _read_port(port: bundle_pb2.Port, *, where: str) -> PortSpec:
+    if not _PORT_NAME.fullmatch(port.name):
+        raise BundleError(f"{where}: the name {port.name[:80]!r} is not one of a port")
+    role = _ROLES.get(port.role)
+    if role is None:
+        raise BundleError(f"{where}: port {port.name!r} has no role")
+    if port.dtype not in _DTYPES:
+        raise BundleError(f"{where}: port {port.name!r} has dtype {port.dtype!r}, expected one of {', '.join(_DTYPES)}")
+    axes: list[str | int] = []
+    for axis in port.axes:
+        if axis.isascii() and axis.isdigit() and int(axis) > 0:
+            axes.append(int(axis))
+        elif _AXIS_NAME.fullmatch(axis):
+            axes.append(axis)
+        else:
+            raise BundleError(
+                f"{where}: port {port.name!r} has axis {axis[:80]!r}, expected a name or a positive number"
+            )
+    if not axes or (axes[0] != "batch" and role != "scored_rows"):
+        raise BundleError(f"{where}: port {port.name!r} has axes {show_axes(axes)}, but the first one must be 'batch'")
+    return PortSpec(name=port.name, role=role, dtype=np.dtype(port.dtype), axes=tuple(axes))
+
+
+def read_predictable(step: GraphSpec, *, vocabulary_size: int, special: int, where: str) -> int:
+    """Number of tokens that a step can predict: the first ones of the vocabulary, its special tokens among them.
+
+    Raises:
+        BundleError: there are no scores, or they have fewer columns than special tokens or more than the vocabulary.
+    """
+    axes = next((port.axes for port in step.outputs if port.name == port.role == "scores"), ())
+    columns = axes[-1] if axes else 0
+    if not isinstance(columns, int) or not special < columns <= vocabulary_size:
+        raise BundleError(
+            f"{where}: the scores have axes {show_axes(axes)}, expected [batch, N] with N from {special + 1} "
+            f"to the vocabulary_size {vocabulary_size}"
+        )
+    return columns
+
+
+def read_columns(step: GraphSpec) -> int:
+    """Columns of the scores of a checked graph."""
+    return next(int(port.axes[1]) for port in step.outputs if port.name == "scores")
+
+
+def show_axes(axes: Iterable[str | int]) -> str:
+    """Axes as messages write them."""
+    return f"[{', '.join(str(axis) for axis in axes)}]"

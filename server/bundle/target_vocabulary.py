@@ -1,0 +1,68 @@
+"""Reads which tokens a model of several target languages writes each of them with.
+
+It does not know texts, nor how tokens are scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.server.errors import BundleError
+from regard.server.request import Ids
+from regard.v1 import bundle_pb2
+
+_BITS = 8
+
+
+class TargetVocabulary(NamedTuple):
+    """The tokens of one target language.
+
+    Attributes:
+        language: its BCP-47 tag.
+        tokens: ids [column], ascending, as the columns of its scores are.
+        scores: name of the step's output over them.
+    """
+
+    language: str
+    tokens: Ids
+    scores: str
+
+
+def read_target_vocabularies(manifest: bundle_pb2.Bundle, *, predictable: int) -> tuple[TargetVocabulary, ...]:
+    """Return the target vocabularies of a manifest, in its order; none if all tokens are scored for every language.
+
+    Args:
+        predictable: tokens that a step can predict.
+
+    Raises:
+        BundleError: a language is none of the target languages or has two; or its tokens are not a bit for each token
+            that can be predicted, lack the end of sentence or hold a token that is never generated.
+    """
+    found: list[TargetVocabulary] = []
+    for entry in manifest.target_vocabularies:
+        where = f"target_vocabularies: {entry.language[:80]!r}"
+        if entry.language not in manifest.target_languages:
+            raise BundleError(f"{where} is not among target_languages {', '.join(manifest.target_languages)}")
+        if any(other.language == entry.language for other in found):
+            raise BundleError(f"{where} is there twice")
+        if len(entry.tokens) != -(-predictable // _BITS):
+            raise BundleError(f"{where} has {len(entry.tokens)} bytes, expected a bit for each of {predictable} tokens")
+        bits = np.unpackbits(np.frombuffer(entry.tokens, np.uint8), bitorder="little")
+        tokens = np.flatnonzero(bits).astype(np.int64)
+        _check_tokens(tokens.tolist(), manifest.tokenizer, predictable, where)
+        name = f"scores.{entry.language.lower().replace('-', '_')}"
+        found.append(TargetVocabulary(entry.language, tokens, name))
+    return tuple(found)
+
+
+def _check_tokens(tokens: Sequence[int], tokenizer: bundle_pb2.Tokenizer, predictable: int, where: str) -> None:
+    if tokens and tokens[-1] >= predictable:
+        raise BundleError(f"{where} has token {tokens[-1]}, and only {predictable} can be predicted")
+    if tokenizer.end_id not in tokens or len(tokens) < 2:
+        raise BundleError(f"{where} lacks the end of sentence, or has nothing else")
+    for index in (tokenizer.pad_id, tokenizer.unknown_id, tokenizer.begin_id):
+        if index in tokens:
+            raise BundleError(f"{where} has token {index}, which is never generated")

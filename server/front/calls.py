@@ -1,0 +1,223 @@
+"""Runs one unary call: request bytes in, reply bytes or a status out, and one access line either way.
+
+It does not know translation, models or the engine. Requests are parsed here and not by gRPC, which answers malformed
+bytes with INTERNAL before any handler runs, and parses large ones in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from regard.server import logs
+from regard.server.errors import DeadlinePassed, EngineFault, InvalidRequest, RegardError
+from regard.server.front.budget import Account, ByteBudget
+from regard.server.front.gate import Gate
+from regard.server.metrics import Metrics
+from regard.server.offload import Offload
+from regard.server.request import CallContext
+from regard.server.services.status import AnswerTooLarge, report
+from regard.server.settings import ServerSettings
+
+Services = TypeVar("Services")
+Request = TypeVar("Request", bound=Message)
+
+REQUEST_ID = "x-request-id"
+TRACE = "traceparent"
+
+# The engine ends a call at its deadline; this many seconds later the call ends even if the engine is stuck.
+_PATIENCE = 0.5
+# Up to this size parsing a request takes less than handing it to a thread.
+_SMALL_BYTES = 256 * 1024
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+_access = logging.getLogger("regard.access")
+_faults = logging.getLogger("regard.faults")
+
+GrpcContext = grpc.aio.ServicerContext[bytes, bytes]
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One call in progress, and what its service tells of it for log and metrics.
+
+    Attributes:
+        context: who asks.
+        account: told of every answer that the call holds until its reply is gone.
+        model: name of the model that answers; a name that this server knows, for it becomes a label.
+        version: of the model.
+        segments: asked of the engine.
+        source_tokens, target_tokens: read and written.
+    """
+
+    context: CallContext
+    account: Account
+    model: str = ""
+    version: str = ""
+    segments: int = 0
+    source_tokens: int = 0
+    target_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An answer that is ready to be written.
+
+    Attributes:
+        write: makes the reply.
+        small: whether that takes no time worth a thread.
+    """
+
+    write: Callable[[], Message]
+    small: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls(Generic[Services]):
+    """All calls of one server. To be used in the event loop.
+
+    Attributes:
+        settings: bounds and defaults.
+        gate: the way to the services.
+        metrics: counts the calls.
+        offload: where large messages are parsed and written.
+        budget: bytes that calls may hold.
+        clock: monotonic seconds.
+    """
+
+    settings: ServerSettings
+    gate: Gate[Services]
+    metrics: Metrics
+    offload: Offload
+    budget: ByteBudget
+    clock: Callable[[], float] = time.monotonic
+
+    def method(
+        self, name: str, request: type[Request], answer: Callable[[Services, Request, Call], Awaitable[Draft]]
+    ) -> grpc.RpcMethodHandler[bytes, bytes]:
+        """What a gRPC server needs to answer one method.
+
+        Args:
+            name: full, as in `regard.v1.TranslationService/Translate`.
+            request: its message.
+            answer: the services' way of answering; may raise any RegardError.
+        """
+
+        async def run(raw: bytes, context: GrpcContext) -> bytes:
+            call = Call(context=self._read_context(context), account=self.budget.open())
+            # Not at the end of this function: a slow reader keeps the reply here for longer.
+            # The stub wants a class of its own, gRPC any function.
+            context.add_done_callback(cast("Any", lambda done: call.account.close()))  # pyright: ignore[reportUnknownLambdaType]
+            started = self.clock()
+            context.set_trailing_metadata(((REQUEST_ID, call.context.request_id),))
+            try:
+                with self.gate.enter() as services:
+                    reply = await self._answer(raw, request, call, lambda message: answer(services, message, call))
+            except asyncio.CancelledError:
+                expired = context.time_remaining() == 0
+                code = grpc.StatusCode.DEADLINE_EXCEEDED if expired else grpc.StatusCode.CANCELLED
+                self._record(name, call, code, self.clock() - started)
+                raise
+            except RegardError as caught:
+                error = caught
+            except Exception as caught:
+                error = self._fault(caught, name, call)
+            else:
+                self._record(name, call, grpc.StatusCode.OK, self.clock() - started)
+                return reply
+            told = report(error)
+            self._record(name, call, told.code, self.clock() - started, error)
+            await context.abort(told.code, told.message, (*told.trailers, (REQUEST_ID, call.context.request_id)))
+            raise AssertionError("abort raises")
+
+        return grpc.unary_unary_rpc_method_handler(run)
+
+    async def _answer(
+        self, raw: bytes, request: type[Request], call: Call, answer: Callable[[Request], Awaitable[Draft]]
+    ) -> bytes:
+        scope = asyncio.timeout(call.context.deadline + _PATIENCE - self.clock())
+        try:
+            async with scope:
+                call.account.add(len(raw))
+                # The message is in nobody's hands here, so that a service can let go of it.
+                draft = await answer(
+                    await self.offload.run(lambda: _parse(raw, request), small=len(raw) <= _SMALL_BYTES)
+                )
+                reply = await self.offload.run(lambda: self._write(draft), small=draft.small)
+                call.account.add(len(reply))
+                return reply
+        except TimeoutError:
+            if scope.expired():
+                raise DeadlinePassed("decode") from None
+            raise
+
+    def _write(self, draft: Draft) -> bytes:
+        raw = draft.write().SerializeToString()
+        limit = self.settings.limits.max_message_bytes
+        if len(raw) > limit:
+            raise AnswerTooLarge(
+                f"the reply would be {len(raw)} bytes and the limit is {limit}; send fewer texts or pictures, or ask "
+                "for less attention: a reduction, top_k, or the encoding FLOAT16 or UINT8"
+            )
+        return raw
+
+    def _read_context(self, context: GrpcContext) -> CallContext:
+        """What metadata and gRPC say of the caller; odd values are replaced, not refused."""
+        metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        identity = metadata.get(REQUEST_ID, "")
+        trace = metadata.get(TRACE, "")
+        # Whatever the stub says, this is None where the caller set no deadline.
+        remaining = cast("float | None", context.time_remaining())
+        return CallContext(
+            request_id=identity if _REQUEST_ID.fullmatch(identity) else uuid.uuid4().hex,
+            trace=trace if _TRACE.fullmatch(trace) else "",
+            deadline=self.clock() + (self.settings.default_deadline if remaining is None else remaining),
+        )
+
+    def _fault(self, error: Exception, name: str, call: Call) -> EngineFault:
+        """The caller gets an id, the log the trace."""
+        fault = EngineFault(uuid.uuid4().hex[:12])
+        fields = {"fault_id": fault.fault_id, "request_id": call.context.request_id, "method": name}
+        logs.write(_faults, logging.ERROR, "unexpected exception", fields, error)
+        return fault
+
+    def _record(
+        self, name: str, call: Call, code: grpc.StatusCode, seconds: float, error: RegardError | None = None
+    ) -> None:
+        self.metrics.call(method=name, model=call.model, code=code.name, seconds=seconds)
+        fields: dict[str, logs.Value] = {
+            "request_id": call.context.request_id,
+            "method": name,
+            "model": f"{call.model}/{call.version}" if call.model else "",
+            "code": code.name,
+            "seconds": round(seconds, 6),
+            "segments": call.segments,
+            "source_tokens": call.source_tokens,
+            "target_tokens": call.target_tokens,
+        }
+        if call.context.trace:
+            fields["trace_parent"] = call.context.trace
+        if error is not None:
+            fields["error"] = type(error).__name__
+        if isinstance(error, InvalidRequest):
+            fields["field"] = error.field
+        logs.write(_access, logging.INFO, "call", fields)
+
+
+def _parse(raw: bytes, request: type[Request]) -> Request:
+    try:
+        return request.FromString(raw)
+    except DecodeError:
+        raise InvalidRequest(
+            "request", f"is no {request.DESCRIPTOR.full_name}: malformed protobuf, or a text that is not UTF-8"
+        ) from None

@@ -1,0 +1,67 @@
+"""Opens the gRPC port with options that suit long calls, large messages and callers that ping.
+
+It does not know what is served there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+from grpc_reflection.v1alpha import reflection
+
+from regard.server.errors import SettingsError
+from regard.server.settings import ServerSettings
+
+# gRPC closes connections whose callers ping more often than every five minutes. Our client pings every 30 s, others as
+# they like; a busy server reads pings late and in bunches, so counting them at all would punish the innocent.
+_PING_STRIKES = 0
+# A caller whose machine vanished is noticed after the sum of these, and its rows are freed.
+_PING_EVERY_MS = 30_000
+_PING_TIMEOUT_MS = 20_000
+# Health checks and watches must get through when calls are at their bound, so gRPC's own bound lies above ours.
+_SPARE_RPCS = 1024
+
+
+def create_listener(
+    settings: ServerSettings, handlers: Sequence[grpc.GenericRpcHandler], services: Sequence[str]
+) -> grpc.aio.Server:
+    """A server that is not yet bound.
+
+    Args:
+        settings: limits and switches.
+        handlers: that answer.
+        services: full names, for reflection.
+    """
+    size = settings.limits.max_message_bytes
+    options: list[tuple[str, int]] = [
+        ("grpc.so_reuseport", 0),  # A second server on the port must fail, not share it silently.
+        ("grpc.max_receive_message_length", size),
+        ("grpc.max_send_message_length", size),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_ping_strikes", _PING_STRIKES),
+        ("grpc.keepalive_time_ms", _PING_EVERY_MS),
+        ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),
+    ]
+    if settings.max_connection_age:
+        options.append(("grpc.max_connection_age_ms", round(settings.max_connection_age * 1000)))
+        options.append(("grpc.max_connection_age_grace_ms", round(settings.default_deadline * 1000)))
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=settings.max_concurrent_calls + _SPARE_RPCS)
+    server.add_generic_rpc_handlers(handlers)
+    if settings.reflection:
+        reflection.enable_server_reflection((*services, reflection.SERVICE_NAME), server)
+    return server
+
+
+def bind(server: grpc.aio.Server, address: str) -> int:
+    """Take the port; returns the one that was chosen.
+
+    Raises:
+        SettingsError: it cannot be had; names the flag.
+    """
+    try:
+        return server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise SettingsError(
+            f"--address: cannot listen on {address}: it is in use, not of this machine, or not permitted"
+        ) from error

@@ -1,0 +1,156 @@
+"""The life of the server process: signals, the line that says it is ready, the drain, the exit code.
+
+It does not know services or models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+from regard.server import logs
+from regard.server.errors import SettingsError, StartupError
+from regard.server.front.application import Front
+from regard.server.settings import ServerSettings
+
+# By default a thread that computes keeps the interpreter for 5 ms before others get it, which starves the event loop
+# behind busy decode threads. A tenth of that took the null bundle from 99 to 148 answers a second with 48 calls in
+# flight, and cost a real model nothing.
+_SWITCH_SECONDS = 0.0005
+
+# What hangs in native code cannot be interrupted; this long after the grace the process goes without it.
+_LAST_SECONDS = 0.7
+
+_log = logging.getLogger("regard.server")
+
+
+def serve(settings: ServerSettings) -> int:
+    """Serve until told to stop.
+
+    Returns:
+        the exit code: 0 after a stop that was asked for, 1 if the server could not start.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    logs.configure(settings)
+    # What it says of odd pictures would go to standard error, past the log; what matters of it is told to the caller.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    try:
+        asyncio.run(_serve(settings))
+    except StartupError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+class _Stop:
+    """The wish of the operator, told by signals: the first asks to stop, the second to stop now."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.asked = asyncio.Event()
+        self.now = asyncio.Event()
+        self._patience = settings.drain_pause + settings.grace
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._hear, number)
+
+    def _hear(self, number: signal.Signals) -> None:
+        logs.write(_log, logging.INFO, "stopping", {"signal": number.name, "again": self.asked.is_set()})
+        if self.asked.is_set():
+            self.now.set()
+            _leave_after(_LAST_SECONDS)
+        else:
+            self.asked.set()
+            _leave_after(self._patience + _LAST_SECONDS)
+
+
+async def _serve(settings: ServerSettings) -> None:
+    stop = _Stop(settings)
+    front = Front(settings)
+    try:
+        _remove(settings.port_file)
+        await front.listen()
+        loading = asyncio.create_task(front.load())
+        asked = asyncio.create_task(stop.asked.wait())
+        await asyncio.wait({loading, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            loading.result()
+            _announce(front)
+            await asked
+            await front.drain(stop.now)
+        else:
+            loading.cancel()
+            await asyncio.wait({loading}, timeout=_LAST_SECONDS / 2)
+    finally:
+        _remove(settings.port_file)
+        await front.close()
+    logs.write(_log, logging.INFO, "stopped", {})
+
+
+def _announce(front: Front) -> None:
+    """Write the port file, and say on standard output what is served where."""
+    assert front.loaded is not None
+    port_file, loaded = front.settings.port_file, front.loaded
+    names = ", ".join(f"{bundle.key.name}/{bundle.key.version}" for bundle in loaded.registry.bundles)
+    device = "cuda" if "CUDAExecutionProvider" in loaded.providers else "cpu"
+    workers = f"{loaded.workers} worker{'s' if loaded.workers != 1 else ''}"
+    if port_file is not None:
+        _write(port_file, f"{front.port}\n")
+    sys.stdout.write(f"serving {names} on {front.address} ({device}, {workers})\n")
+    sys.stdout.flush()
+    logs.write(
+        _log,
+        logging.INFO,
+        "ready",
+        {
+            "address": front.address,
+            "models": names,
+            "device": device,
+            "workers": loaded.workers,
+            "metrics_port": front.metrics_port,
+        },
+    )
+    for bundle in loaded.registry.bundles:
+        facts: dict[str, logs.Value] = {
+            "model": f"{bundle.key.name}/{bundle.key.version}",
+            "task": bundle.task.value,
+            "profile": bundle.profile,
+            # Some weights are for research only, which whoever serves them must know.
+            "licence": bundle.manifest.provenance.licence,
+        }
+        logs.write(_log, logging.INFO, "model", facts)
+
+
+def _write(path: Path, content: str) -> None:
+    """Write so that whoever waits for the file never reads half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(content, encoding="ascii")
+        partial.replace(path)
+    except OSError as error:
+        raise SettingsError(f"--port-file: cannot write {path}: {error.strerror}") from error
+
+
+def _remove(path: Path | None) -> None:
+    try:
+        if path is not None:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise SettingsError(f"--port-file: cannot remove {path}: {error.strerror}") from error
+
+
+def _leave_after(seconds: float) -> None:
+    """Whatever happens, exit after so many seconds; if all goes well the process is gone before."""
+
+    def leave() -> None:
+        sys.stderr.flush()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,112 @@
+"""Reads which attention a caller wants, and checks that the model has it.
+
+It does not know text, results or how attention is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.server.bounds import check_within
+from regard.server.bundle.bundle import LoadedBundle
+from regard.server.errors import InvalidRequest, UnsupportedByModel
+from regard.server.services.alignment import Encoding
+from regard.v1 import attention_pb2
+
+_ENCODINGS = {
+    attention_pb2.ATTENTION_ENCODING_UNSPECIFIED: Encoding.FLOAT32,
+    attention_pb2.ATTENTION_ENCODING_FLOAT32: Encoding.FLOAT32,
+    attention_pb2.ATTENTION_ENCODING_FLOAT16: Encoding.FLOAT16,
+    attention_pb2.ATTENTION_ENCODING_UINT8: Encoding.UINT8,
+}
+_BY_WORD = {
+    attention_pb2.ATTENTION_GRANULARITY_UNSPECIFIED: False,
+    attention_pb2.ATTENTION_GRANULARITY_SUBWORD: False,
+    attention_pb2.ATTENTION_GRANULARITY_WORD: True,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionChoice:
+    """Which attention a caller wants.
+
+    Attributes:
+        by_word: words instead of tokens on both axes.
+        keep_heads: every chosen layer and head instead of one mean.
+        layers, heads: that are returned or averaged; None for the mean over the bundle's alignment heads.
+        encoding: of the weights.
+        top_k: largest weights kept of each row; None for all.
+    """
+
+    by_word: bool
+    keep_heads: bool
+    layers: tuple[int, ...] | None
+    heads: tuple[int, ...] | None
+    encoding: Encoding
+    top_k: int | None
+
+    @property
+    def needs_every_head(self) -> bool:
+        """Whether the engine must keep layers and heads apart: `DecodeRequest.keep_attention`."""
+        return self.layers is not None
+
+
+def read_encoder_attention(encoding: attention_pb2.AttentionEncoding.ValueType, bundle: LoadedBundle) -> Encoding:
+    """Check that a model has self-attention over pictures to give, and how it is wanted.
+
+    Raises:
+        InvalidRequest: there is no such encoding.
+        UnsupportedByModel: the model has no such attention.
+    """
+    found = _ENCODINGS.get(encoding)
+    if found is None:
+        raise InvalidRequest("encoder_attention", f"{encoding} is no AttentionEncoding")
+    if not bundle.shows_encoder_attention:
+        raise UnsupportedByModel(
+            "NO_ENCODER_ATTENTION", f"the encoder of model {bundle.key.name} has no self-attention to return"
+        )
+    return found
+
+
+def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle) -> AttentionChoice:
+    """Check which attention is wanted of a model.
+
+    Raises:
+        InvalidRequest: names the field, the limit and what was sent.
+        UnsupportedByModel: the model has no attention to give.
+    """
+    by_word = _BY_WORD.get(options.granularity)
+    if by_word is None:
+        raise InvalidRequest("attention.granularity", f"{options.granularity} is no AttentionGranularity")
+    encoding = _ENCODINGS.get(options.encoding)
+    if encoding is None:
+        raise InvalidRequest("attention.encoding", f"{options.encoding} is no AttentionEncoding")
+    if options.reduction not in attention_pb2.AttentionReduction.values():
+        raise InvalidRequest("attention.reduction", f"{options.reduction} is no AttentionReduction")
+    if options.HasField("top_k") and options.top_k < 1:
+        raise InvalidRequest("attention.top_k", f"is {options.top_k}, expected at least 1")
+    if not bundle.layers:
+        raise UnsupportedByModel("NO_ATTENTION", f"model {bundle.key.name} has no attention to return")
+    aligned = options.reduction in (
+        attention_pb2.ATTENTION_REDUCTION_UNSPECIFIED,
+        attention_pb2.ATTENTION_REDUCTION_ALIGNMENT,
+    )
+    for field, chosen, count in (("layers", options.layers, bundle.layers), ("heads", options.heads, bundle.heads)):
+        if aligned and chosen:
+            raise InvalidRequest(
+                f"attention.{field}", "does not go with the reduction ALIGNMENT, whose heads the model names"
+            )
+        if len(chosen) > count:
+            raise InvalidRequest(f"attention.{field}", f"has {len(chosen)} {field}, and the model has {count}")
+        for index, value in enumerate(chosen):
+            check_within(f"attention.{field}[{index}]", value, 0, count - 1)
+        if len(set(chosen)) < len(chosen):
+            raise InvalidRequest(f"attention.{field}", "names one of them twice")
+    return AttentionChoice(
+        by_word=by_word,
+        keep_heads=options.reduction == attention_pb2.ATTENTION_REDUCTION_NONE,
+        layers=None if aligned else tuple(options.layers or range(bundle.layers)),
+        heads=None if aligned else tuple(options.heads or range(bundle.heads)),
+        encoding=encoding,
+        top_k=options.top_k if options.HasField("top_k") else None,
+    )

@@ -1,0 +1,129 @@
+"""Answers CaptioningService: which model, which pictures, what the engine says of them, and the reply.
+
+It does not know gRPC, bytes on the wire, or scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from regard.server.bundle.bundle import LoadedBundle
+from regard.server.bundle.registry import Registry
+from regard.server.bundle.tasks import Task
+from regard.server.errors import CallerError, RegardError
+from regard.server.front.calls import Call, Draft
+from regard.server.metrics import Metrics
+from regard.server.pictures.picture_reader import PictureReader
+from regard.server.pictures.pixels import Picture
+from regard.server.request import CallContext, DecodeRequest, ModelKey
+from regard.server.services.call_parts import Decode, Prepared, alone, decode_items, find_model, is_small
+from regard.server.services.caption_replies import write_caption
+from regard.server.services.hypothesis_messages import write_item_error, write_model
+from regard.server.services.request_messages import CaptionOrder, read_caption_request
+from regard.server.services.status import number_of
+from regard.server.settings import Limits
+from regard.server.text.tokenization import TextPipeline
+from regard.v1 import captioning_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionService:
+    """One for all models of a server. To be used in the event loop.
+
+    Attributes:
+        registry: says which model a request is for.
+        pipelines: ids to text, for every model.
+        decode: decodes some pictures; see `regard.server.services.submission`.
+        pictures: reads their files.
+        metrics: gets the times of pictures.
+        limits: bounds of one call.
+    """
+
+    registry: Registry
+    pipelines: Mapping[ModelKey, TextPipeline]
+    decode: Decode
+    pictures: PictureReader
+    metrics: Metrics
+    limits: Limits
+
+    async def caption(self, request: captioning_pb2.CaptionRequest, call: Call) -> Draft:
+        """Answer Caption.
+
+        Raises:
+            RegardError: the call as a whole failed, or its only picture did.
+        """
+        bundle = find_model(self.registry, request.model, request.version, Task.CAPTIONING, call)
+        image = bundle.image
+        assert image is not None  # `regard.server.bundle.bundle` saw to it
+        order = read_caption_request(request, bundle=bundle, limits=self.limits)
+        # The message is a copy of what gRPC holds of the call until its end.
+        copied = request.ByteSize()
+        call.account.add(copied)
+        prepared = await self._prepare(request, bundle, order, replace(call.context, priority=order.priority), call)
+        # From here on it is not needed, and a call may wait long for its turn.
+        del request
+        call.account.release(copied)
+        answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
+        pipeline = self.pipelines[bundle.key]
+
+        def write() -> captioning_pb2.CaptionResponse:
+            response = captioning_pb2.CaptionResponse(model=write_model(bundle))
+            for index, answer in enumerate(answers):
+                if isinstance(answer, RegardError):
+                    error = write_item_error(answer, code=number_of(answer), field=f"images[{index}]")
+                    response.results.append(captioning_pb2.CaptionResult(error=error))
+                    continue
+                picture, (result,) = answer
+                response.results.append(
+                    write_caption(
+                        picture,
+                        result,
+                        pipeline=pipeline,
+                        image=image,
+                        attention=order.attention,
+                        encoder_attention=order.encoder_attention,
+                    )
+                )
+            return response
+
+        cells = image.cells * call.target_tokens if order.attention is not None else 0
+        if order.encoder_attention is not None:
+            cells += image.cells**2 * len(answers)
+        return Draft(write=write, small=is_small(call, len(answers), cells=cells))
+
+    async def _prepare(
+        self,
+        request: captioning_pb2.CaptionRequest,
+        bundle: LoadedBundle,
+        order: CaptionOrder,
+        context: CallContext,
+        call: Call,
+    ) -> list[Prepared[Picture] | RegardError]:
+        """Read the pictures, one by one, so that a call with many does not keep others waiting.
+
+        One that its caller got wrong becomes its error.
+        """
+        image = bundle.image
+        assert image is not None
+        search = order.decoding.for_picture(bundle)
+        keep_attention = order.attention is not None and order.attention.needs_every_head
+        items: list[Prepared[Picture] | RegardError] = []
+        for index in range(len(request.images)):
+            try:
+                picture = await self.pictures.read(
+                    lambda index=index: request.images[index], image, field=f"images[{index}]"
+                )
+            except CallerError as error:
+                items.append(error)
+                continue
+            call.account.add(picture.pixels.nbytes)
+            asked = DecodeRequest(
+                source=picture.pixels,
+                search=search,
+                keep_attention=keep_attention,
+                keep_encoder_attention=order.encoder_attention is not None,
+                context=context,
+            )
+            items.append(Prepared(item=picture, requests=[asked], sources=1))
+        return alone(items)

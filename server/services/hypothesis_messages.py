@@ -1,0 +1,167 @@
+"""Writes what every answer holds, whatever was read: hypotheses, attention, times, the model, errors of items.
+
+It does not know texts or pictures, requests on the wire, queues or threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.server.bundle.bundle import LoadedBundle
+from regard.server.errors import InvalidRequest, RegardError
+from regard.server.request import FinishReason, Hypothesis, Timing, Weights
+from regard.server.services.alignment import (
+    Encoding,
+    choose_heads,
+    encode_columns,
+    encode_weights,
+    keep_largest,
+    mean_of_heads,
+)
+from regard.server.services.attention_options import AttentionChoice
+from regard.server.text.tokenization import RenderedTarget
+from regard.server.text.word_grouping import Word
+from regard.v1 import attention_pb2, decoding_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+
+_FINISH_REASONS = {
+    FinishReason.END: decoding_pb2.FINISH_REASON_END,
+    FinishReason.LENGTH: decoding_pb2.FINISH_REASON_LENGTH,
+    FinishReason.FORCED: decoding_pb2.FINISH_REASON_FORCED,
+}
+_ENCODINGS = {
+    Encoding.FLOAT32: attention_pb2.ATTENTION_ENCODING_FLOAT32,
+    Encoding.FLOAT16: attention_pb2.ATTENTION_ENCODING_FLOAT16,
+    Encoding.UINT8: attention_pb2.ATTENTION_ENCODING_UINT8,
+}
+
+
+def write_model(bundle: LoadedBundle) -> decoding_pb2.ModelReference:
+    """Say which model answered."""
+    return decoding_pb2.ModelReference(
+        name=bundle.key.name, version=bundle.key.version, digest=bundle.digest, profile=bundle.profile
+    )
+
+
+def write_item_error(error: RegardError, *, code: int, field: str) -> decoding_pb2.ItemError:
+    """Say why one text of many failed.
+
+    Args:
+        error: what happened.
+        code: of google.rpc.Code.
+        field: of the item; the error may know better.
+    """
+    if isinstance(error, InvalidRequest):
+        return decoding_pb2.ItemError(code=code, message=error.description, field=error.field)
+    return decoding_pb2.ItemError(code=code, message=str(error), field=field)
+
+
+# Messages are filled in place, field by field: that takes half of the time of making parts and putting them together.
+
+
+def fill_timing(reply: decoding_pb2.Timing, timing: Timing) -> None:
+    """Write where the time went.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    reply.queue_seconds = _finite(timing.queue_seconds)
+    reply.encode_seconds = _finite(timing.encode_seconds)
+    reply.decode_seconds = _finite(timing.decode_seconds)
+    reply.steps = timing.steps
+    reply.mean_batch_rows = _finite(timing.mean_batch_rows)
+
+
+def fill_hypothesis(reply: decoding_pb2.Hypothesis, hypothesis: Hypothesis, target: RenderedTarget) -> None:
+    """Write a hypothesis but for what it looked at.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    reply.text = target.text
+    reply.score = _finite(hypothesis.score)
+    reply.finish_reason = _FINISH_REASONS[hypothesis.finish_reason]
+    reply.end_log_probability = _finite(hypothesis.end_log_probability)
+    for token, value in zip(target.tokens, all_finite(hypothesis.log_probabilities).tolist(), strict=True):
+        reply.tokens.add(
+            id=token.id, piece=token.piece, span={"start": token.start, "end": token.end}, log_probability=value
+        )
+    fill_words(reply.words, target.words)
+
+
+def fill_words(reply: RepeatedCompositeFieldContainer[attention_pb2.Word], words: Sequence[Word]) -> None:
+    """Write words."""
+    for word in words:
+        reply.add(
+            span={"start": word.start, "end": word.end}, first_token=word.first_token, token_count=word.token_count
+        )
+
+
+def fill_weights(
+    reply: attention_pb2.Attention,
+    weights: Weights,
+    choice: AttentionChoice,
+    *,
+    axes: Sequence[str],
+    shape: Sequence[int],
+    largest: str,
+) -> None:
+    """Write weights [..., source] as a caller wants them.
+
+    Args:
+        axes, shape: names and sizes of what the last axis stands for.
+        largest: name of the last axis if only the largest weights are kept.
+    """
+    if choice.top_k is not None:
+        weights, columns = keep_largest(weights, choice.top_k)
+        reply.indices = encode_columns(columns)
+        axes, shape = (largest,), (weights.shape[-1],)
+    reply.axes.extend(("layer", "head", "target", *axes) if choice.keep_heads else ("target", *axes))
+    if choice.keep_heads:
+        reply.layers.extend(choice.layers or ())
+        reply.heads.extend(choice.heads or ())
+    reply.shape.extend((*weights.shape[:-1], *shape))
+    fill_values(reply, weights, choice.encoding)
+
+
+def fill_values(reply: attention_pb2.Attention, weights: Weights, encoding: Encoding) -> None:
+    """Write weights, whatever their axes are."""
+    reply.encoding = _ENCODINGS[encoding]
+    reply.values = encode_weights(weights, encoding)
+
+
+def chosen_weights(hypothesis: Hypothesis, choice: AttentionChoice) -> Weights:
+    """Attention of the layers and heads that a caller wants: [target, source] or [layer, head, target, source].
+
+    Raises:
+        ValueError: a number is not finite, or layers and heads were not kept.
+    """
+    if choice.layers is None or choice.heads is None:
+        return all_finite(hypothesis.alignment)
+    if hypothesis.attention is None:
+        raise ValueError("layers and heads of attention were asked for but not kept")
+    chosen = choose_heads(all_finite(hypothesis.attention), choice.layers, choice.heads)
+    return chosen if choice.keep_heads else mean_of_heads(chosen)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"a result holds {value}")
+    return value
+
+
+def all_finite(weights: Weights) -> Weights:
+    """These weights.
+
+    Raises:
+        ValueError: one of them is not finite: what is no number never leaves as an answer.
+    """
+    if not np.isfinite(weights).all():
+        raise ValueError("a result holds numbers that are not finite")
+    return weights

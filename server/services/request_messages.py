@@ -1,0 +1,170 @@
+"""Reads requests: protobuf to checked, frozen options.
+
+It does not know text, models by name, queues or threads; `regard.server.services.translation_replies` writes the
+answers.
+
+Nothing that a caller asks for is dropped without a word: a value out of range is refused with the limit, and so is a
+field that this server does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from regard.server.bounds import check_count
+from regard.server.bundle.bundle import LoadedBundle
+from regard.server.bundle.languages import choose_language
+from regard.server.errors import InvalidRequest
+from regard.server.services.alignment import Encoding
+from regard.server.services.attention_options import AttentionChoice, read_attention, read_encoder_attention
+from regard.server.services.decoding_options import (
+    DEFAULT_LENGTH_PENALTY,
+    DecodingChoice,
+    check_length_penalty,
+    read_decoding,
+)
+from regard.server.settings import Limits
+from regard.v1 import captioning_pb2, translation_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateOrder:
+    """A checked TranslateRequest. The texts themselves are checked one by one, for a bad one fails alone.
+
+    Attributes:
+        end_id: what ends every source; it says which language is wanted where a model has several.
+    """
+
+    texts: tuple[str, ...]
+    end_id: int
+    decoding: DecodingChoice
+    attention: AttentionChoice | None
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOrder:
+    """A checked ScoreTranslationRequest; pairs of source and target, and what ends every source."""
+
+    pairs: tuple[tuple[str, str], ...]
+    end_id: int
+    length_penalty: float
+    attention: AttentionChoice | None
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionOrder:
+    """A checked CaptionRequest, but for its pictures, which are read one by one, for a bad one fails alone.
+
+    Attributes:
+        encoder_attention: how the weights of the encoder's self-attention are sent; None to send none.
+    """
+
+    decoding: DecodingChoice
+    attention: AttentionChoice | None
+    encoder_attention: Encoding | None
+    priority: int
+
+
+def read_translate_request(
+    request: translation_pb2.TranslateRequest, *, bundle: LoadedBundle, limits: Limits
+) -> TranslateOrder:
+    """Check all options of a request against the limits of the server and of the model. No texts are fine.
+
+    Raises:
+        InvalidRequest: names the field, the limit and what was sent.
+        UnsupportedByModel: the model has no attention to give.
+    """
+    check_count("texts", len(request.texts), limits.max_texts)
+    refuse_unknown_fields(request)
+    return TranslateOrder(
+        texts=tuple(request.texts),
+        end_id=_read_target_language(request, bundle),
+        decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
+        attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        priority=request.priority,
+    )
+
+
+def read_score_request(
+    request: translation_pb2.ScoreTranslationRequest, *, bundle: LoadedBundle, limits: Limits
+) -> ScoreOrder:
+    """As `read_translate_request`."""
+    # First of all, for the check of fields goes through every pair.
+    check_count("pairs", len(request.pairs), limits.max_texts)
+    refuse_unknown_fields(request)
+    end_id = _read_target_language(request, bundle)
+    penalty = request.length_penalty if request.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
+    check_length_penalty("length_penalty", penalty)
+    return ScoreOrder(
+        pairs=tuple((pair.source, pair.target) for pair in request.pairs),
+        end_id=end_id,
+        length_penalty=penalty,
+        attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        priority=request.priority,
+    )
+
+
+def read_caption_request(
+    request: captioning_pb2.CaptionRequest, *, bundle: LoadedBundle, limits: Limits
+) -> CaptionOrder:
+    """As `read_translate_request`. No pictures are fine."""
+    check_count("images", len(request.images), limits.max_images)
+    refuse_unknown_fields(request)
+    looked = request.HasField("encoder_attention")
+    return CaptionOrder(
+        decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
+        attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
+        encoder_attention=read_encoder_attention(request.encoder_attention, bundle) if looked else None,
+        priority=request.priority,
+    )
+
+
+def check_text(text: str, *, field: str, limits: Limits) -> None:
+    """Refuse a text that is too long, before anything touches it.
+
+    Raises:
+        InvalidRequest: names the field, the limit and the actual number of bytes; or the text is not Unicode.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(field, f"is not Unicode: half of a surrogate pair at character {error.start}") from None
+    if size > limits.max_text_bytes:
+        raise InvalidRequest(field, f"has {size} bytes, and the limit is {limits.max_text_bytes}")
+
+
+def refuse_unknown_fields(message: Message, path: str = "") -> None:
+    """Refuse a request with fields that this server does not know, which protobuf would pass over.
+
+    Raises:
+        InvalidRequest: names the message and the number of the field.
+    """
+    unknown = UnknownFieldSet(message)
+    if len(unknown):
+        raise InvalidRequest(path or "request", f"has field number {unknown[0].field_number}, unknown to this server")
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None:
+            continue
+        name = f"{path}.{descriptor.name}" if path else descriptor.name
+        if isinstance(value, Message):
+            refuse_unknown_fields(value, name)
+        else:
+            for index, item in enumerate(value):
+                refuse_unknown_fields(item, f"{name}[{index}]")
+
+
+def _read_target_language(
+    request: translation_pb2.TranslateRequest | translation_pb2.ScoreTranslationRequest, bundle: LoadedBundle
+) -> int:
+    """Return what ends a source; without a language asked for, the first one of the model."""
+    offered = bundle.manifest.target_languages
+    if request.HasField("target_language"):
+        language = choose_language(request.target_language, offered, field="target_language", model=bundle.key.name)
+    else:
+        language = next(iter(offered), "")
+    return bundle.target_end_ids.get(language, bundle.end_id)

@@ -1,0 +1,138 @@
+"""Lets a call in the event loop wait for all its texts, while the engine's threads answer segment by segment.
+
+It does not know text, protobuf or scheduling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Protocol
+
+from regard.server.engine.engine import Ticket
+from regard.server.errors import CallCancelled, NotServing, RegardError
+from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+
+_RETRY_AFTER = 1.0
+
+
+class DecodeEngine(Protocol):
+    """What a call needs of an engine; see `regard.server.engine.engine.Engine`."""
+
+    def submit(
+        self,
+        key: ModelKey,
+        requests: Sequence[DecodeRequest],
+        on_done: Callable[[int, DecodeResult | RegardError], None],
+    ) -> Ticket:
+        """Take all requests or raise; `on_done` is called once for each, from any thread."""
+        ...
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Forget what is not done yet."""
+        ...
+
+
+async def decode(
+    engine: DecodeEngine,
+    key: ModelKey,
+    texts: Sequence[Sequence[DecodeRequest]],
+    hold: Callable[[int], None],
+) -> list[tuple[DecodeResult, ...] | RegardError]:
+    """Decode the segments of some texts, which enter the queue all together or not at all.
+
+    A segment that fails fails its text, whose other segments are given up. When this coroutine ends early, by an error
+    or because it was cancelled, nothing of it stays in the engine.
+
+    Args:
+        engine: decodes.
+        key: the model.
+        texts: segments of each text.
+        hold: told the bytes of each result as it comes; what it raises fails the text.
+
+    Returns:
+        for each text the results of its segments, or the error of the first that failed.
+
+    Raises:
+        QueueFull, NotServing: the engine does not take all of them.
+    """
+    pending = [_Text(engine, len(requests), hold) for requests in texts]
+    places = [(text, index) for text in pending for index in range(text.segments)]
+
+    def report(place: int, outcome: DecodeResult | RegardError) -> None:
+        text, index = places[place]
+        text.report(index, outcome)
+
+    try:
+        if places:
+            jobs = iter(engine.submit(key, [request for requests in texts for request in requests], report).jobs)
+            for text in pending:
+                text.ticket = Ticket(list(islice(jobs, text.segments)))
+        return [await text.outcome for text in pending]
+    finally:
+        for text in pending:
+            text.give_up()
+
+
+class _Text:
+    """The segments of one text on their way through the engine."""
+
+    def __init__(self, engine: DecodeEngine, segments: int, hold: Callable[[int], None]) -> None:
+        self._engine = engine
+        self._hold = hold
+        self._loop = asyncio.get_running_loop()
+        self._results: dict[int, DecodeResult] = {}
+        self.segments = segments
+        self.ticket: Ticket | None = None
+        self.outcome: asyncio.Future[tuple[DecodeResult, ...] | RegardError] = self._loop.create_future()
+        if not segments:
+            self.outcome.set_result(())
+
+    def report(self, index: int, outcome: DecodeResult | RegardError) -> None:
+        """Called by the engine's threads."""
+        with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            self._loop.call_soon_threadsafe(self._settle, index, outcome)
+
+    def give_up(self) -> None:
+        """Free what the text still holds in the engine."""
+        if not self.outcome.done():
+            self.outcome.cancel()
+        if self.ticket is not None and len(self._results) < self.segments:
+            self._engine.cancel(self.ticket)
+        self.ticket = None
+
+    def _settle(self, index: int, outcome: DecodeResult | RegardError) -> None:
+        if self.outcome.done():
+            return
+        if isinstance(outcome, DecodeResult):
+            try:
+                self._hold(_size(outcome))
+            except RegardError as error:
+                self._fail(error)
+                return
+            self._results[index] = outcome
+            if len(self._results) == self.segments:
+                self.outcome.set_result(tuple(self._results[index] for index in range(self.segments)))
+        elif isinstance(outcome, CallCancelled):
+            # Nobody cancelled this text, or its outcome would be done: the engine is stopping.
+            self._fail(NotServing("the server is stopping", _RETRY_AFTER))
+        else:
+            self._fail(outcome)
+
+    def _fail(self, error: RegardError) -> None:
+        self.outcome.set_result(error)
+        self.give_up()
+
+
+def _size(result: DecodeResult) -> int:
+    """Bytes of the arrays of a result, which are nearly all of it."""
+    looked = 0 if result.encoder_attention is None else result.encoder_attention.nbytes
+    return looked + sum(
+        hypothesis.tokens.nbytes
+        + hypothesis.log_probabilities.nbytes
+        + hypothesis.alignment.nbytes
+        + (0 if hypothesis.attention is None else hypothesis.attention.nbytes)
+        for hypothesis in result.hypotheses
+    )
