@@ -55,10 +55,11 @@ ctranslate2: ## an environment of its own with CTranslate2, for `regard bench en
 	@$(PYTHON) -m venv .venv-ctranslate2
 	@.venv-ctranslate2/bin/python -m pip --disable-pip-version-check --quiet install -r benches/engine/ctranslate2.txt
 
-minimal: ## boot the server from an environment with nothing but the serve extra
-	@$(PYTHON) -m venv --clear .venv-serve
+minimal: ## install the serve extra alone and the client alone, and have them talk
+	@for each in serve client; do $(PYTHON) -m venv --clear .venv-$$each; done
 	@.venv-serve/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt '.[serve]'
-	@.venv-serve/bin/python tests/contract/minimal.py
+	@.venv-client/bin/python -m pip --disable-pip-version-check --quiet install -c constraints.txt ./packages/regard-client
+	@$(PYTHON) tests/contract/minimal.py .venv-serve/bin/python .venv-client/bin/python
 
 clean: ## remove the environments
-	rm -rf .venv .venv-serve .venv-ctranslate2
+	rm -rf .venv .venv-serve .venv-client .venv-ctranslate2

@@ -16,23 +16,23 @@ from torch import Tensor, nn
 
 from regard.datasets.flickr8k import Described
 from regard.scoring.captions import PAPER, score_captions
-from regard.training.learning import checkpoint
 from regard.training.data.caption_data import CaptionCorpus, CaptionData, Look, describe, plain
-from regard.training.learning.caption_reward import CaptionReward
-from regard.training.models.captioner import Captioner
-from regard.training.runs.coverage import uncovered
+from regard.training.data.translation_data import SPLITS, Batch
+from regard.training.data.vocabulary import PAD, Vocabulary
 from regard.training.decoding.evaluate import Figure
-from regard.training.runs.feature_cache import find_cache, open_cache
-from regard.training.learning.fit import Hardware, fit
-from regard.training.learning.checkpoint_policy import keep_epoch
-from regard.training.models.protocol import SequenceModel
-from regard.training.learning.recipe import CaptionRecipe
 from regard.training.decoding.search import SearchConfig, search
+from regard.training.learning import checkpoint
+from regard.training.learning.caption_reward import CaptionReward
+from regard.training.learning.checkpoint_policy import keep_epoch
+from regard.training.learning.fit import Hardware, fit
+from regard.training.learning.recipe import CaptionRecipe
 from regard.training.learning.self_critical import SelfCritical
 from regard.training.learning.warm_start import find_start, take_weights
-from regard.training.data.translation_data import SPLITS, Batch
+from regard.training.models.captioner import Captioner
+from regard.training.models.protocol import SequenceModel
 from regard.training.models.vision import Pixels, load_published, read_picture
-from regard.training.data.vocabulary import PAD, Vocabulary
+from regard.training.runs.coverage import uncovered
+from regard.training.runs.feature_cache import find_cache, open_cache
 
 NO_REPEAT = 3  # tokens in a row that no caption says twice
 

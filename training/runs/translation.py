@@ -12,21 +12,21 @@ import lightning.pytorch as pl
 import torch
 
 from regard.scoring.alignments import Links, alignment_error_rate
-from regard.training.learning import checkpoint
+from regard.training.data.translation_data import Corpus, Pair, References, TranslationData, describe, group_references
+from regard.training.data.vocabulary import Vocabulary
 from regard.training.decoding.alignment import Heads, align_by, read_alignments
-from regard.training.learning.checkpoint import TrainedModel
-from regard.training.learning.distillation import TeacherError, teach
 from regard.training.decoding.evaluate import Figure, score, score_as_published, translate
+from regard.training.decoding.search import SearchConfig
+from regard.training.learning import checkpoint
+from regard.training.learning.checkpoint import TrainedModel
+from regard.training.learning.checkpoint_policy import keep_epoch
+from regard.training.learning.distillation import TeacherError, teach
 from regard.training.learning.fit import Hardware, fit
 from regard.training.learning.guidance import Guide, learn_guide
-from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.recipe import GoldAlignments, Recipe
-from regard.training.decoding.search import SearchConfig
 from regard.training.learning.self_critical import SelfCritical
-from regard.training.learning.warm_start import find_start, take_weights
-from regard.training.data.translation_data import Corpus, Pair, References, TranslationData, describe, group_references
 from regard.training.learning.translation_reward import TranslationReward
-from regard.training.data.vocabulary import Vocabulary
+from regard.training.learning.warm_start import find_start, take_weights
 
 
 def train(

@@ -13,10 +13,10 @@ import torch
 from PIL import Image
 from torch import nn
 
-from regard.training.models.efficientnet import STAGES, EfficientNetLite0
-from regard.training.runs.feature_cache import find_cache, open_cache
 from regard.training.data.toy_pictures import as_png, draw_square
+from regard.training.models.efficientnet import STAGES, EfficientNetLite0
 from regard.training.models.vision import Backbone, BackboneConfig, BackboneError, Pixels, make_backbone, read_picture
+from regard.training.runs.feature_cache import find_cache, open_cache
 
 PATCHES = BackboneConfig(name="patches", stage="8", height=24, width=24)
 NAMES = ("red", "green", "blue")
