@@ -1,6 +1,7 @@
 """Measures on toys what the MLPs of a Transformer and of a recurrent readout do.
 
-Run it by `python -m regard.training.studies.ablation`. It does not know how a toy is learnt. Every run that is done is kept, so that the command goes on where it was stopped.
+Run it by `python -m regard.training.studies.ablation`.
+It does not know how a toy is learnt. Every run that is done is kept, so that the command goes on where it was stopped.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Shows how well each head of attention aligns, by learnt links and by gold ones.
 
-Run it by `python -m regard.training.studies.heads RUN`. It does not know how a head is taught; it is what one looks at to choose the head.
+Run it by `python -m regard.training.studies.heads RUN`.
+It does not know how a head is taught; it is what one looks at to choose the head.
 """
 
 import argparse

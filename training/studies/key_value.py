@@ -1,6 +1,7 @@
 """Shows what keys and values do, by exchanging those of two words in a trained model.
 
-Run it by `python -m regard.training.studies.key_value`. It does not know which model it is given: anything whose memory has keys and values that attention looks at.
+Run it by `python -m regard.training.studies.key_value`.
+It does not know which model it is given: anything whose memory has keys and values that attention looks at.
 """
 
 # torch and matplotlib type tolist and what draws only in part.
