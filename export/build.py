@@ -5,7 +5,6 @@ It does not write files, nor know which network it exports.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -13,38 +12,28 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from onnx import ModelProto
-from torch import nn
-
-from regard.export.bundle.writer import TOKENIZER, Bundle, describe_graph
+from regard.export.bundle.writer import TOKENIZER, Bundle
 from regard.export.errors import BundleError, ParityError
-from regard.export.families.calibrate import find_ranges
-from regard.export.families.captioner import open_captioner
 from regard.export.families.captioner_manifest import describe_captioner
 from regard.export.families.captioner_profiles import export_captioner
 from regard.export.families.cuda_profile import export_cuda
-from regard.export.families.graphs import ExportableModel, TorchMachine, TraceableModel, open_model
+from regard.export.families.generic import export_generic
 from regard.export.families.pictures import draw_pictures
+from regard.export.families.profile import ExportedProfile
 from regard.export.families.sentences import read_corpus, sample_sources, target_vocabularies
-from regard.export.families.trace import trace
 from regard.export.families.transformer import open_transformer
 from regard.export.families.transformer_profiles import (
-    ExportedProfile,
     export_cpu,
     export_cpu_float32,
     export_portable,
     rounded_for_storage,
     trace_transformer,
 )
-from regard.export.parity.comparison import Grid, measure
+from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import LARGEST_TARGET, Source
-from regard.export.parity.runtime import OnnxMachine
 from regard.export.ports import ModelPorts
-from regard.export.surgery.checks import PLAIN, check_graph
-from regard.export.surgery.quantize import CONTRIB, observed, prepare, quantize
-from regard.export.surgery.storage import round_weights, store_as_float16
 from regard.export.surgery.vocabularies import Vocabularies, pack_tokens
 from regard.export.verify import check_tokenizer
 from regard.training.data.translation_data import Corpus
@@ -57,11 +46,6 @@ from regard.training.recipes.catalogue import RECIPES
 from regard.v1 import bundle_pb2
 
 LARGEST_SOURCE = 256
-
-# Float16 storage loses nothing against weights that were rounded before, so only the order of sums differs.
-PORTABLE_TOLERANCE = 1e-4
-# int8 is held by how often it decides as the trained model does; the bounds on values only catch what is broken.
-INT8_TOLERANCES = {"": 1.0, "scores": 2.0}
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "tokenizers", "torch")
 _LICENCES = {
@@ -127,9 +111,16 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
         calibration, compared = _sources(checkpoint, settings)
         if isinstance(checkpoint.model, Captioner) and checkpoint.model.config.decoder == "transformer":
             made, ports = export_captioner(checkpoint.model, settings.grid, calibration, compared, say)
-            profiles, files = _collect(made, say)
         else:
-            profiles, files, ports = _recurrent_profiles(checkpoint, settings, calibration, compared, say)
+            made, ports = export_generic(
+                checkpoint.model,
+                vocabulary=checkpoint.vocabulary.size,
+                grid=settings.grid,
+                calibration=calibration,
+                compared=compared,
+                say=say,
+            )
+        profiles, files = _collect(made, say)
     for profile in profiles:
         agreement = profile.parity.greedy_agreement
         if profile.name in ("cpu", "cuda") and agreement < settings.least_agreement:
@@ -150,77 +141,6 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
         describe_captioner(manifest, checkpoint.model)
     check_tokenizer(manifest, files)
     return Bundle(manifest, files)
-
-
-def _recurrent_profiles(
-    checkpoint: Checkpoint,
-    settings: BuildSettings,
-    calibration: Sequence[Source],
-    compared: Sequence[Source],
-    say: Callable[[str], object],
-) -> tuple[list[bundle_pb2.Profile], dict[str, bytes], ModelPorts]:
-    """Return the profiles portable and cpu with the bytes of their graphs."""
-    trained = cast("ExportableModel", checkpoint.model)
-    rounded = copy.deepcopy(trained)
-    round_weights(cast("nn.Module", rounded))
-    rounded.prepare_for_export()
-    model = _open(trained, checkpoint.vocabulary.size)
-    stored = _open(rounded, checkpoint.vocabulary.size)
-
-    say("tracing the encoder and the decoder step, each with inputs of two sizes")
-    encode = store_as_float16(trace(stored.encode, stored.encode_samples, stored.ports.encode))
-    step = trace(stored.step, stored.step_samples, stored.ports.step)
-    files = {"encode.portable.onnx": _bytes(encode)}
-
-    say(f"profile portable: {len(step.graph.node)} operators a step, weights stored as float16")
-    half = store_as_float16(step)
-    files["step.portable.onnx"] = _bytes(half)
-    machine = OnnxMachine(files["encode.portable.onnx"], files["step.portable.onnx"])
-    portable = bundle_pb2.Profile(
-        name="portable",
-        precision=bundle_pb2.PRECISION_FLOAT16_WEIGHTS,
-        encode=describe_graph("encode.portable.onnx", encode, stored.ports.encode),
-        step=describe_graph("step.portable.onnx", half, stored.ports.step),
-        parity=measure(
-            TorchMachine(stored),
-            machine,
-            stored.ports,
-            grid=settings.grid,
-            tolerances={"": PORTABLE_TOLERANCE},
-            sources=compared,
-        ),
-    )
-    _say_parity(portable.parity, say)
-
-    say(f"profile cpu: int8, ranges of activations from {len(calibration)} sources")
-    prepared = prepare(step)
-    ranges = find_ranges(machine, prepared, observed(prepared), stored.ports, calibration)
-    say("  " + ", ".join(f"{name} {value:.3g}" for name, value in ranges.items()))
-    quantized = store_as_float16(quantize(prepared, ranges))
-    check_graph(quantized, stored.ports.step, domains=PLAIN | {CONTRIB})
-    files["step.cpu.onnx"] = _bytes(quantized)
-    cpu = bundle_pb2.Profile(
-        name="cpu",
-        precision=bundle_pb2.PRECISION_INT8,
-        encode=portable.encode,
-        step=describe_graph("step.cpu.onnx", quantized, stored.ports.step),
-        parity=measure(
-            TorchMachine(model),
-            OnnxMachine(files["encode.portable.onnx"], files["step.cpu.onnx"]),
-            model.ports,
-            grid=settings.grid,
-            tolerances=INT8_TOLERANCES,
-            sources=compared,
-        ),
-    )
-    _say_parity(cpu.parity, say)
-    return [portable, cpu], files, stored.ports
-
-
-def _open(model: ExportableModel, vocabulary: int) -> TraceableModel:
-    if isinstance(model, Captioner):
-        return open_captioner(model, vocabulary=vocabulary)
-    return open_model(model, vocabulary=vocabulary)
 
 
 def _transformer_profiles(
@@ -352,10 +272,6 @@ def _licence(origin: str) -> str:
 def _alignment_heads(checkpoint: Checkpoint, ports: ModelPorts) -> Sequence[tuple[int, int]]:
     """Return the heads that were taught to align, else those of the last layer, which knows most."""
     return checkpoint.alignment_heads or [(ports.layers - 1, head) for head in range(ports.heads)]
-
-
-def _bytes(model: ModelProto) -> bytes:
-    return model.SerializeToString(deterministic=True)
 
 
 def _say_parity(record: bundle_pb2.ParityRecord, say: Callable[[str], object]) -> None:

@@ -9,8 +9,9 @@ import functools
 
 import torch
 
+from regard.export.families.profile import Traced
 from regard.export.families.transformer import Body
-from regard.export.families.transformer_profiles import Traced, rounded_for_storage, trace_transformer
+from regard.export.families.transformer_profiles import rounded_for_storage, trace_transformer
 from regard.training.models.transformer import Transformer, TransformerConfig
 
 SIZES = TransformerConfig(

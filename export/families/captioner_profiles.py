@@ -9,14 +9,11 @@ import copy
 from collections.abc import Sequence
 
 from regard.export.families.captioner_transformer import CaptionerMachine, decoder_of, open_transformer_captioner
+from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.trace import trace
 from regard.export.families.transformer_profiles import (
     INT8_TOLERANCES,
     ROUNDING_TOLERANCE,
-    ExportedProfile,
-    Say,
-    Traced,
-    describe_profile,
     fit_positions,
     quantize_step,
     round_positions,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.transformer_machine import TransformerMachine
-from regard.export.families.transformer_profiles import ExportedProfile, Say, Traced, describe_profile
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.runtime import CPU_PROVIDER, Arrays, Machine, OnnxMachine
 from regard.export.ports import with_target_vocabularies

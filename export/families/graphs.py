@@ -5,8 +5,7 @@ It knows models only through the Protocol of `regard.training.models.protocol`, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -23,14 +22,6 @@ Model = SequenceModel[Any, Any]
 
 # Of batch and source. Not 1: torch takes it for a constant. Once fewer rows than positions and once more.
 SIZES = ((3, 7), (8, 4))
-
-
-class ExportableModel(SequenceModel[Any, Any], Protocol):
-    """A model that can lay its weights out for tracing."""
-
-    def prepare_for_export(self) -> None:
-        """Prepare; called once, after the weights have got their last values."""
-        ...
 
 
 class EncodeGraph(nn.Module):
@@ -60,7 +51,7 @@ class StepGraph(nn.Module):
         self._memory = memory
         self._state = state
         self._attends = attends
-        self._state_size = len(_fields(state))
+        self._state_size = len(fields_of(state))
 
     def forward(self, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Take and return one tensor for each port, in their order."""
@@ -88,24 +79,13 @@ def open_model(model: Model, *, vocabulary: int) -> TraceableModel:
 
     Raises TraceError if an axis varies that is neither batch nor source, ValueError if a first axis is not batch.
     """
-    sizes = SIZES
     sources = sources_of_two_sizes(vocabulary)
     seen = [_first_step(model, inputs) for inputs in sources]
     (memory, state, scores, attention), (other_memory, other_state, _, _) = seen
 
-    def parts(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> list[Part]:
-        return [
-            Part(
-                field,
-                _dtype(first),
-                tuple(_axis(pair, sizes, field) for pair in zip(first.shape, second.shape, strict=True)),
-            )
-            for field, first, second in zip(_fields(type(one)), one, other, strict=True)
-        ]
-
     ports = name_ports(
-        memory=parts(memory, other_memory),
-        state=parts(state, other_state),
+        memory=describe_parts(memory, other_memory),
+        state=describe_parts(state, other_state),
         vocabulary=vocabulary,
         predictable=scores.shape[1],
         layers=attention.shape[1],
@@ -118,7 +98,7 @@ def open_model(model: Model, *, vocabulary: int) -> TraceableModel:
         encode_samples=sources,
         step_samples=tuple(
             (torch.full((batch,), END), *state, *memory)
-            for (batch, _), (memory, state, _, _) in zip(sizes, seen, strict=True)
+            for (batch, _), (memory, state, _, _) in zip(SIZES, seen, strict=True)
         ),
     )
 
@@ -167,7 +147,19 @@ def _first_step(
     return memory, following, scores, attention
 
 
-def _fields(named: type[tuple[Tensor, ...]]) -> tuple[str, ...]:
+def describe_parts(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> list[Part]:
+    """Return the fields of memory or state with their axes, told from what sources of both sizes led to.
+
+    Raises TraceError if an axis varies that is neither batch nor source.
+    """
+    return [
+        Part(field, _dtype(first), tuple(_axis(pair, field) for pair in zip(first.shape, second.shape, strict=True)))
+        for field, first, second in zip(fields_of(type(one)), one, other, strict=True)
+    ]
+
+
+def fields_of(named: type[tuple[Tensor, ...]]) -> tuple[str, ...]:
+    """Return the names of the fields of a NamedTuple."""
     return cast("tuple[str, ...]", named._fields)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  NamedTuple has no type of its own
 
 
@@ -175,11 +167,11 @@ def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _axis(pair: tuple[int, int], sizes: Sequence[tuple[int, int]], field: str) -> str | int:
+def _axis(pair: tuple[int, int], field: str) -> str | int:
     """Name the axis that had these sizes for the two inputs."""
     if pair[0] == pair[1]:
         return pair[0]
     for index, name in enumerate(("batch", "source")):
-        if pair == (sizes[0][index], sizes[1][index]):
+        if pair == (SIZES[0][index], SIZES[1][index]):
             return name
-    raise TraceError(f"{field} has an axis of {pair[0]} and {pair[1]} for {sizes}, which is neither batch nor source.")
+    raise TraceError(f"{field} has an axis of {pair[0]} and {pair[1]} for {SIZES}, which is neither batch nor source.")

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from onnx import ModelProto
 from torch import nn
 
-from regard.export.bundle.writer import describe_graph
 from regard.export.families.calibrate import find_encode_ranges, find_ranges
+from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.trace import trace
 from regard.export.families.transformer import Body, open_transformer
 from regard.export.families.transformer_machine import TransformerMachine
-from regard.export.parity.comparison import Grid, measure
+from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import LARGEST_TARGET, Source
-from regard.export.parity.runtime import Machine, OnnxMachine
-from regard.export.ports import ModelPorts, with_target_vocabularies
-from regard.export.surgery.checks import PLAIN, check_graph
+from regard.export.parity.runtime import OnnxMachine
+from regard.export.ports import with_target_vocabularies
+from regard.export.surgery.checks import PLAIN
 from regard.export.surgery.quantize import CONTRIB, observed, prepare, quantize
 from regard.export.surgery.storage import round_weights, store_as_float16
 from regard.export.surgery.tables import gather_rows, round_rows, share_tables, store_tables
@@ -38,24 +38,8 @@ ROUNDING_TOLERANCE = 1e-4
 # int8 is held by how often it decides as the trained model does; the bounds on values only catch what is broken.
 INT8_TOLERANCES = {"": 4.0, "scores": 8.0, "attention": 1.0}
 
-Say = Callable[[str], object]
 # What has a decoder of Transformer layers.
 Decoding = TypeVar("Decoding", Transformer, TransformerDecoder)
-
-
-class Traced(NamedTuple):
-    """Both graphs of a model in float32, with their ports."""
-
-    encode: ModelProto
-    step: ModelProto
-    ports: ModelPorts
-
-
-class ExportedProfile(NamedTuple):
-    """A profile and the bytes of its graphs by file name."""
-
-    profile: bundle_pb2.Profile
-    files: Mapping[str, bytes]
 
 
 def trace_transformer(model: Transformer, body: Body) -> Traced:
@@ -222,50 +206,4 @@ def _profile(
         grid=grid,
         compared=compared,
         in_place=in_place,
-    )
-
-
-def describe_profile(
-    name: str,
-    precision: bundle_pb2.Precision.ValueType,
-    graphs: Traced,
-    reference: Machine,
-    *,
-    tolerances: Mapping[str, float],
-    grid: Grid,
-    compared: Sequence[Source],
-    in_place: bool = False,
-    encode_file: str = "",
-) -> ExportedProfile:
-    """Check graphs, compare them with a reference, and describe them as a profile.
-
-    encode_file is that of the profile whose encode graph this one shares; one of its own if empty.
-    """
-    ports = graphs.ports
-    domains = PLAIN if name in ("portable", "cuda") else PLAIN | {CONTRIB}
-    for graph, described in ((graphs.encode, ports.encode), (graphs.step, ports.step)):
-        check_graph(graph, described, domains=domains)
-    names = {"encode": encode_file or f"encode.{name}.onnx", "step": f"step.{name}.onnx"}
-    files = {
-        names["encode"]: graphs.encode.SerializeToString(deterministic=True),
-        names["step"]: graphs.step.SerializeToString(deterministic=True),
-    }
-    machine = OnnxMachine(files[names["encode"]], files[names["step"]], in_place=ports.shared if in_place else None)
-    return ExportedProfile(
-        bundle_pb2.Profile(
-            name=name,
-            precision=precision,
-            encode=describe_graph(names["encode"], graphs.encode, ports.encode),
-            step=describe_graph(names["step"], graphs.step, ports.step),
-            state_in_place=in_place,
-            parity=measure(
-                reference,
-                machine,
-                ports,
-                grid=grid,
-                tolerances=tolerances,
-                sources=compared,
-            ),
-        ),
-        files,
     )

@@ -12,7 +12,7 @@ from tests.small_transformer import small_graphs, small_transformer
 
 from regard.export.build import BuildSettings, build
 from regard.export.bundle.writer import write_bundle
-from regard.export.families.transformer_profiles import Traced
+from regard.export.families.profile import Traced
 from regard.training.models.transformer import Transformer
 
 

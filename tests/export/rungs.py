@@ -15,18 +15,18 @@ from tests.export.toy import quiet
 from tests.server.serving import Served, serving
 from torch import Tensor, nn
 
-from regard.export import build as build_module
 from regard.export.build import BuildSettings, build
 from regard.export.bundle.writer import Bundle, write_bundle
-from regard.export.families import transformer_profiles
+from regard.export.families import generic, transformer_profiles
 from regard.export.families.trace import trace
 from regard.export.parity.comparison import Grid
 from regard.export.ports import GraphPorts
 from regard.export.surgery.checks import PLAIN
 from regard.training.data.toy_data import make_toy
 from regard.training.data.vocabulary import END, Vocabulary
+from regard.training.families import TrainedModel
 from regard.training.learning import checkpoint
-from regard.training.learning.checkpoint import Checkpoint, TrainedModel
+from regard.training.learning.checkpoint import Checkpoint
 from regard.training.models.recurrent import UnitName
 from regard.training.models.rnn import ContextName, ReadoutName, Rnn, RnnConfig
 from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
@@ -147,7 +147,7 @@ def export_untrained(
     )
     with pytest.MonkeyPatch.context() as patch:
         if traced_once:
-            for module in (build_module, transformer_profiles):
+            for module in (generic, transformer_profiles):
                 patch.setattr(module, "trace", _trace_once)
         bundle = build(run, settings, quiet)
     folder = root / "models" / name / "1"

@@ -16,6 +16,7 @@ from regard.export import build as build_module
 from regard.export.__main__ import main
 from regard.export.build import BuildSettings, build
 from regard.export.errors import BundleError, ParityError
+from regard.export.families import generic
 from regard.export.families.graphs import StepGraph
 from regard.training.learning import checkpoint
 
@@ -77,7 +78,7 @@ def traced(toy_bundle: ToyBundle, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     def trace(module: object, *_: object) -> ModelProto:
         return graphs["step" if isinstance(module, StepGraph) else "encode"]
 
-    monkeypatch.setattr(build_module, "trace", trace)
+    monkeypatch.setattr(generic, "trace", trace)
     return graphs
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 
 from regard.training.data.vocabulary import Vocabulary
+from regard.training.families import TrainedModel
 from regard.training.learning import checkpoint
-from regard.training.learning.checkpoint import Checkpoint, TrainedModel
+from regard.training.learning.checkpoint import Checkpoint
 from regard.training.models.rnn import ContextName, Rnn, RnnConfig
 from regard.training.models.transformer import Transformer, TransformerConfig
 

@@ -1,7 +1,4 @@
-"""Writes and reads trained models as safetensors with a JSON beside it, never a pickle.
-
-It does not know how a model was trained, nor what will become of it.
-"""
+"""Saves and loads checkpoints: weights as safetensors, settings as JSON, the tokenizer; never a pickle."""
 
 import hashlib
 import json
@@ -9,28 +6,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import safetensors.torch
 from safetensors import SafetensorError
 
 from regard.training.data.vocabulary import Vocabulary
-from regard.training.models.captioner import Captioner, CaptionerConfig
-from regard.training.models.rnn import Rnn, RnnConfig
-from regard.training.models.transformer import Transformer, TransformerConfig
+from regard.training.families import FAMILIES, TrainedModel, family_of
 
 FORMAT = 1
-KINDS = {
-    "rnn": (RnnConfig, Rnn),
-    "transformer": (TransformerConfig, Transformer),
-    "captioner": (CaptionerConfig, Captioner),
-}
-# What came later, and so is not in all checkpoints.
+# Keys that older checkpoints do not have.
 _LATER = {"alignment_heads", "alignment_lag"}
 _KEYS = {"format", "recipe", "model", "vocabulary", "metrics", "provenance", *_LATER}
-
-
-TrainedModel: TypeAlias = Rnn | Transformer | Captioner
 
 
 class CheckpointError(ValueError):
@@ -51,12 +38,14 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write model.safetensors, config.json and tokenizer.json; the folder appears whole or not at all."""
-    kind = next(name for name, (_, model) in KINDS.items() if type(checkpoint.model) is model)
+    """Write model.safetensors, config.json and tokenizer.json; the folder appears whole or not at all.
+
+    Raises FamilyError for a model of no family.
+    """
     config = {
         "format": FORMAT,
         "recipe": checkpoint.recipe,
-        "model": {"kind": kind, **asdict(checkpoint.model.config)},
+        "model": {"kind": family_of(checkpoint.model), **asdict(checkpoint.model.config)},
         "vocabulary": {"size": checkpoint.vocabulary.size, "sha256": checkpoint.vocabulary.digest},
         "metrics": checkpoint.metrics,
         "provenance": checkpoint.provenance,
@@ -99,15 +88,6 @@ def weights_digest(folder: Path) -> str:
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
-def attention_axes(model: TrainedModel) -> tuple[int, int]:
-    """Return how many layers and heads of attention the decoder has; none where it looks at nothing."""
-    if isinstance(model, Transformer):
-        return model.config.decoder_layers, model.config.heads
-    if isinstance(model, Captioner):
-        return model.attention_axes
-    return (1, 1) if model.config.context == "attention" else (0, 0)
-
-
 def load(folder: Path) -> Checkpoint:
     """Read a checkpoint for evaluation.
 
@@ -123,10 +103,11 @@ def load(folder: Path) -> Checkpoint:
     if config["format"] != FORMAT:
         raise CheckpointError(f"{folder} has format {config['format']}, but this version reads format {FORMAT}.")
     kind = settings.pop("kind", None)
-    if kind not in KINDS:
-        raise CheckpointError(f"{folder} holds a model of kind {kind}, but this version knows {', '.join(KINDS)}.")
-    config_type, model_type = KINDS[kind]
-    # A setting that came later has the value that models had before.
+    if kind not in FAMILIES:
+        raise CheckpointError(f"{folder} holds a model of kind {kind}, but this version knows {', '.join(FAMILIES)}.")
+    family = FAMILIES[kind]
+    config_type = cast(Any, family.config)
+    # A setting that a checkpoint is too old to have takes its default, which is how models were before.
     later = {field.name for field in fields(config_type) if field.default is not MISSING} - set(settings)
     _same_keys(folder, "the model's settings", set(settings), {field.name for field in fields(config_type)} - later)
     vocabulary = Vocabulary.load(folder / "tokenizer.json")
@@ -137,7 +118,7 @@ def load(folder: Path) -> Checkpoint:
             f"tokenizer.json of {folder} has {vocabulary.size} entries, but the model has {settings['vocabulary']}."
         )
     try:
-        model = cast(Any, model_type)(config_type(**settings))
+        model = family.model(config_type(**settings))
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"The model's settings in config.json of {folder} cannot be: {error}") from error
     try:
@@ -153,7 +134,7 @@ def load(folder: Path) -> Checkpoint:
                 f"{tuple(parameter.shape)}."
             )
         parameter.data.copy_(weights[name])
-    heads = _alignment_heads(folder, config.get("alignment_heads", []), *attention_axes(model))
+    heads = _alignment_heads(folder, config.get("alignment_heads", []), *model.attention_axes)
     return Checkpoint(
         recipe=config["recipe"],
         model=model.eval(),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regard.training.data.caption_data import CaptionBatchConfig, CaptionCorpus
     from regard.training.data.translation_data import BatchConfig, Corpus
-    from regard.training.learning.checkpoint import TrainedModel
+    from regard.training.families import TrainedModel
     from regard.training.learning.fit import FitConfig
     from regard.training.learning.guidance import GuidanceConfig
     from regard.training.models.captioner import Captioner

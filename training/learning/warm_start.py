@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from regard.training.families import TrainedModel
 from regard.training.learning import checkpoint
-from regard.training.learning.checkpoint import Checkpoint, TrainedModel
+from regard.training.learning.checkpoint import Checkpoint
 from regard.training.learning.recipe import CaptionRecipe, Recipe
 
 # What may differ: it changes how a model learns and not what its weights mean.

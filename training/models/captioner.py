@@ -80,6 +80,11 @@ class Describer(nn.Module):
         """The layer that turns the features of `forward` into scores."""
         return self.decoder.output
 
+    @property
+    def attention_axes(self) -> tuple[int, int]:
+        """Layers and heads of the decoder's attention."""
+        return (self.config.layers, self.config.heads) if self.config.decoder == "transformer" else (1, 1)
+
     def prepare_for_export(self) -> None:
         """Lay weights out for ONNX; call it once before tracing `encode` or `step`, and again after any change."""
         self.decoder.output.prepare_for_export()
@@ -142,7 +147,7 @@ class Captioner(nn.Module):
     @property
     def attention_axes(self) -> tuple[int, int]:
         """Layers and heads of the decoder's attention."""
-        return (self.config.layers, self.config.heads) if self.config.decoder == "transformer" else (1, 1)
+        return self.describer.attention_axes
 
     def prepare_for_export(self) -> None:
         """Lay weights out for ONNX; call it once before tracing `encode` or `step`, and again after any change."""

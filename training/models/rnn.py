@@ -127,6 +127,11 @@ class Rnn(nn.Module):
         self.encoder.initialise()
         self.cell.initialise()
 
+    @property
+    def attention_axes(self) -> tuple[int, int]:
+        """One layer with one head, or (0, 0) where there is no attention."""
+        return (0, 0) if self.attention is None else (1, 1)
+
     def prepare_for_export(self) -> None:
         """Lay weights out for ONNX; call it once before tracing `encode` or `step`, and again after any change."""
         self.encoder.prepare_for_export()

@@ -209,6 +209,11 @@ class Transformer(nn.Module):
         # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.
         nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)
 
+    @property
+    def attention_axes(self) -> tuple[int, int]:
+        """Layers and heads of the decoder's attention to the source."""
+        return self.config.decoder_layers, self.config.heads
+
     def prepare_for_export(self) -> None:
         """Lay weights out for ONNX; call it once before tracing `encode` or `step`, and again after any change."""
         self.output.prepare_for_export()

@@ -12,7 +12,7 @@ from regard.training.learning.recipe import Recipe
 
 if TYPE_CHECKING:
     from regard.training.data.toy_data import Task
-    from regard.training.studies.toy_models import Rung
+    from regard.training.recipes.toy_models import Rung
 
 
 def toy_reverse() -> Recipe:
@@ -49,7 +49,7 @@ def _toy(name: str, task: Task, rung: Rung, *, pairs: int = 1000, longest: int =
     from regard.training.data.toy_data import make_toy
     from regard.training.data.translation_data import BatchConfig
     from regard.training.learning.fit import FitConfig
-    from regard.training.studies.toy_models import toy_model
+    from regard.training.recipes.toy_models import toy_model
 
     return Recipe(
         name=name,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from regard.training.learning.recipe import GoldAlignments, Recipe
 
 if TYPE_CHECKING:
-    from regard.training.learning.checkpoint import TrainedModel
+    from regard.training.families import TrainedModel
     from regard.training.models.rnn import RnnConfig
 
 

@@ -21,6 +21,7 @@ from regard.training.data.translation_data import SPLITS, Batch
 from regard.training.data.vocabulary import PAD, Vocabulary
 from regard.training.decoding.evaluate import Figure
 from regard.training.decoding.search import SearchConfig, search
+from regard.training.families import family_of
 from regard.training.learning import checkpoint
 from regard.training.learning.caption_reward import CaptionReward
 from regard.training.learning.checkpoint_policy import keep_epoch
@@ -60,6 +61,7 @@ def train(
         vocabulary, output = start.checkpoint.vocabulary, start.checkpoint.model.config.output
     pl.seed_everything(recipe.fit.seed, verbose=False)
     captioner = recipe.model(vocabulary.size, output)
+    family_of(captioner)  # refused now, not after the first epoch
     if start is None:
         load_published(captioner.backbone)
     else:

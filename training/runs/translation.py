@@ -17,8 +17,8 @@ from regard.training.data.vocabulary import Vocabulary
 from regard.training.decoding.alignment import Heads, align_by, read_alignments
 from regard.training.decoding.evaluate import Figure, score, score_as_published, translate
 from regard.training.decoding.search import SearchConfig
+from regard.training.families import TrainedModel, family_of
 from regard.training.learning import checkpoint
-from regard.training.learning.checkpoint import TrainedModel
 from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.distillation import TeacherError, teach
 from regard.training.learning.fit import Hardware, fit
@@ -44,7 +44,8 @@ def train(
     learnt from where the recipe says so. `out` then holds latest/ and best/, which lead to epoch-NN/, curves.svg, log/,
     a teacher's translations in taught.jsonl, and resume/ for going on: the same call goes on where an interrupted one
     was. Raises FileNotFoundError for missing data or a missing checkpoint, ValueError where `out` holds a run of
-    another recipe, start or teacher, and where the weights to start from or the teacher do not fit.
+    another recipe, start or teacher, where the recipe's model belongs to no family, and where the weights to start from
+    or the teacher do not fit.
     """
     if teacher is not None and not recipe.taught:
         raise TeacherError(f"{recipe.name} learns from no other model: leave out --teacher.")
@@ -56,6 +57,7 @@ def train(
         vocabulary, output = start.checkpoint.vocabulary, start.checkpoint.model.config.output
     pl.seed_everything(recipe.fit.seed, verbose=False)
     model = recipe.model(vocabulary.size, output)
+    family_of(model)  # refused now, not after the first epoch
     if start is not None and start.origin is not None:
         take_weights(model, start.checkpoint)
     taught = teach(recipe, corpus.train, out=out, teacher=teacher) if recipe.taught else None
@@ -126,7 +128,7 @@ def evaluate(recipe: Recipe, *, data: Path, folder: Path, config: SearchConfig) 
             chosen = [pair for pair in pairs if pair.language == language]
             figures.extend(_figures(found, recipe, chosen, name + f" into {language}" * bool(language), config))
     # A model that looks at nothing links nothing.
-    if any(checkpoint.attention_axes(found.model)):
+    if any(found.model.attention_axes):
         for gold in recipe.alignments:
             figures.extend(_alignment_figures(found, gold, data))
     metrics = {**found.metrics, "figures": [asdict(figure) for figure in figures]}
@@ -162,7 +164,7 @@ def _alignment_figures(found: checkpoint.Checkpoint, gold: GoldAlignments, data:
     There is none of a model without attention.
     """
     pairs = read_alignments(data / gold.file, turned=gold.turned)
-    if not all(checkpoint.attention_axes(found.model)):
+    if not all(found.model.attention_axes):
         return []
 
     def links(heads: Heads, lag: int) -> list[Links]:
@@ -192,7 +194,7 @@ def _guide(recipe: Recipe, model: TrainedModel, data: TranslationData, vocabular
     config = recipe.guidance
     if config is None:
         return None
-    layers, heads = checkpoint.attention_axes(model)
+    layers, heads = model.attention_axes
     if config.layer >= layers or config.head >= heads:
         raise ValueError(
             f"{recipe.name} teaches layer {config.layer}, head {config.head} to align, but the model has {layers} "

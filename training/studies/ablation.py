@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 from regard.training.data.toy_data import TASKS, Task
-from regard.training.learning.checkpoint import TrainedModel
+from regard.training.families import TrainedModel
 from regard.training.models.transformer import Transformer
-from regard.training.studies.toy_models import toy_model
+from regard.training.recipes.toy_models import toy_model
 from regard.training.studies.toy_runs import ToyRun, learn, right_by_length
 
 BEGIN, END = "<!-- table of regard.training.studies.ablation -->", "<!-- end of the table -->"

@@ -91,7 +91,7 @@ def report(run: Path, data: Path, *, every: int) -> str:
     """Return the table in Markdown for a run whose recipe is known; of validation batches, one of `every` is taken."""
     found = checkpoint.load(checkpoint.find(run))
     recipe = RECIPES[found.recipe]()
-    layers, heads = checkpoint.attention_axes(found.model)
+    layers, heads = found.model.attention_axes
     if not layers or not isinstance(recipe, Recipe):
         raise ValueError(f"{run} does not hold a model that looks at a text.")
     single: list[Heads] = [((layer, head),) for layer in range(layers) for head in range(heads)]

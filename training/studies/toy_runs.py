@@ -16,7 +16,7 @@ from regard.training.data.translation_data import Pair, References, collate
 from regard.training.data.vocabulary import PAD, Vocabulary
 from regard.training.decoding.evaluate import translate
 from regard.training.decoding.search import SearchConfig
-from regard.training.learning.checkpoint import TrainedModel
+from regard.training.families import TrainedModel
 from regard.training.learning.loss import smoothed_cross_entropy
 
 

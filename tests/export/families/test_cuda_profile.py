@@ -19,7 +19,7 @@ from regard.export.bundle.writer import write_bundle
 from regard.export.errors import BundleError, GraphError
 from regard.export.families.cuda_profile import export_cuda
 from regard.export.families.null import null_bundle
-from regard.export.families.transformer_profiles import ExportedProfile
+from regard.export.families.profile import ExportedProfile
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import random_sources
 from regard.export.parity.runtime import GraphSession

@@ -13,7 +13,7 @@ from tests.export.toy import quiet
 from regard.export import build as build_module
 from regard.export.build import BuildSettings
 from regard.export.bundle.card import render_card
-from regard.export.families.transformer_profiles import ExportedProfile
+from regard.export.families.profile import ExportedProfile
 from regard.training.data.toy_data import make_toy
 from regard.training.data.vocabulary import Vocabulary
 from regard.training.learning import checkpoint

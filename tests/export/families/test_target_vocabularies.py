@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from regard.export.errors import GraphError
+from regard.export.families.profile import Traced
 from regard.export.families.sentences import target_vocabularies
 from regard.export.families.transformer import Body
 from regard.export.families.transformer_machine import TransformerMachine
-from regard.export.families.transformer_profiles import Traced, quantize_transformer
+from regard.export.families.transformer_profiles import quantize_transformer
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import first_state, pad_sources, random_sources, step_inputs
 from regard.export.parity.runtime import Arrays, OnnxMachine

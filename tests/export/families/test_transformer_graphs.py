@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
+from regard.export.families.profile import Traced
 from regard.export.families.transformer import open_transformer
 from regard.export.families.transformer_machine import TransformerMachine
-from regard.export.families.transformer_profiles import Traced, quantize_transformer, rounded_for_storage
+from regard.export.families.transformer_profiles import quantize_transformer, rounded_for_storage
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import END, first_state, greedy_steps, pad_sources, random_sources, step_inputs
 from regard.export.parity.runtime import OnnxMachine

@@ -19,10 +19,10 @@ from regard.training.learning.fit import Hardware
 from regard.training.learning.guidance import GuidanceConfig, Guide, guided_cross_entropy, learn_guide
 from regard.training.learning.lexicon import Lexicon, LexiconConfig, learn_lexicon
 from regard.training.learning.recipe import GoldAlignments
+from regard.training.recipes.toy_models import toy_model
 from regard.training.recipes.toys import toy_copy, toy_reverse_transformer
 from regard.training.runs.translation import evaluate, train
 from regard.training.studies.heads import main
-from regard.training.studies.toy_models import toy_model
 
 SECOND_END = 30
 # What each source entry means, and one that says nothing and stands everywhere.

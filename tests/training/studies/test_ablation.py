@@ -12,9 +12,9 @@ import torch
 
 from regard.training.data.toy_data import TASKS
 from regard.training.models.transformer import Transformer
+from regard.training.recipes.toy_models import toy_model
 from regard.training.studies import ablation
 from regard.training.studies.ablation import BEGIN, END, VARIANTS, Result, insert, main, table, with_output_mlp
-from regard.training.studies.toy_models import toy_model
 
 PAGE = f"before\n{BEGIN}\nold\n{END}\nafter\n"
 

@@ -11,7 +11,7 @@ import torch
 
 from regard.training.data.toy_data import SUMMANDS, TASKS, WORDS, Task, answer, make_toy, read_toy
 from regard.training.recipes.catalogue import RECIPES
-from regard.training.studies.toy_models import RUNGS, Rung, toy_model
+from regard.training.recipes.toy_models import RUNGS, Rung, toy_model
 from regard.training.studies.toy_runs import Learnt, ToyRun, learn, right_by_length
 
 

@@ -14,7 +14,7 @@ import torch
 
 from regard.training.data.translation_data import Batch, TranslationData
 from regard.training.data.vocabulary import PAD
-from regard.training.learning.checkpoint import TrainedModel
+from regard.training.families import TrainedModel
 from regard.training.learning.loss import smoothed_cross_entropy
 from regard.training.learning.progress import read_log
 

@@ -5,7 +5,7 @@ It does not know the toys.
 
 from typing import Literal
 
-from regard.training.learning.checkpoint import TrainedModel
+from regard.training.families import TrainedModel
 from regard.training.models.rnn import Rnn, RnnConfig
 from regard.training.models.transformer import Transformer, TransformerConfig
 
