@@ -5,14 +5,10 @@ It does not write files, nor know which network it exports.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from regard.export.bundle.writer import TOKENIZER, Bundle
 from regard.export.errors import BundleError, ParityError
@@ -34,28 +30,18 @@ from regard.export.families.transformer_profiles import (
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import LARGEST_TARGET, Source
 from regard.export.ports import ModelPorts
+from regard.export.provenance import describe_origin
 from regard.export.surgery.vocabularies import Vocabularies, pack_tokens
 from regard.export.verify import check_tokenizer
 from regard.training.data.translation_data import Corpus
 from regard.training.data.vocabulary import BEGIN, END, PAD, UNKNOWN
 from regard.training.learning.checkpoint import Checkpoint, find, load
-from regard.training.learning.warm_start import descent, started_from
 from regard.training.models.captioner import Captioner
 from regard.training.models.transformer import Transformer
 from regard.training.recipes.catalogue import RECIPES
 from regard.v1 import bundle_pb2
 
 LARGEST_SOURCE = 256
-
-_PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "tokenizers", "torch")
-_LICENCES = {
-    "Tatoeba": "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/), like the sentences it learnt from: "
-    "Tatoeba (https://tatoeba.org) and its contributors, as prepared by https://www.manythings.org/anki",
-    "Multi30k": "for research and education, non-commercial, like Multi30k (Elliott et al. 2016), from which it learnt",
-    "Flickr8k": "for research and non-commercial use only, like Flickr8k (Hodosh, Young and Hockenmaier 2013), whose "
-    "captions it learnt; the photographs belong to their authors on Flickr. The convolutions are EfficientNet-Lite0's "
-    "for ImageNet, Apache-2.0",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +191,6 @@ def _sample(checkpoint: Checkpoint, corpus: Corpus, settings: BuildSettings) -> 
 
 def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, ports: ModelPorts) -> bundle_pb2.Bundle:
     recipe = RECIPES[checkpoint.recipe]()
-    weights = (folder / "model.safetensors").read_bytes()
-    data = _data(checkpoint)
     return bundle_pb2.Bundle(
         task=bundle_pb2.TASK_TRANSLATION,
         description=settings.description or str(RECIPES[checkpoint.recipe].__doc__).partition("\n")[0],
@@ -236,37 +220,8 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
             ],
             alignment_lag=checkpoint.alignment_lag,
         ),
-        provenance=bundle_pb2.Provenance(
-            recipe=", ".join([*started_from(checkpoint), checkpoint.recipe]),
-            taught_by={
-                run["recipe"]: ", ".join(_parts(run["teacher"])) or run["teacher"]["recipe"]
-                for run in descent(checkpoint)
-                if "teacher" in run
-            },
-            mean_of=_parts(checkpoint.provenance),
-            training_data=data,
-            licence=settings.licence or _licence(data),
-            versions={name: version(name) for name in _PACKAGES},
-            checkpoint_sha256=hashlib.sha256(weights).hexdigest(),
-            created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        ),
+        provenance=describe_origin(folder, checkpoint, licence=settings.licence),
     )
-
-
-def _data(checkpoint: Checkpoint) -> str:
-    """Return where the data are from of all runs that a checkpoint came of."""
-    # Starts and parts of a mean from before this was kept say nothing of it.
-    return "; and ".join(dict.fromkeys(str(run["data"]) for run in descent(checkpoint) if run.get("data")))
-
-
-def _parts(run: Mapping[str, Any]) -> list[str]:
-    """Return the epochs that a run's weights are the mean of, if they are."""
-    return [f"{part['recipe']}/epoch-{part['epoch']:02}" for part in run.get("average", ())]
-
-
-def _licence(origin: str) -> str:
-    """Return the terms of what was learnt from data of some origin."""
-    return "; ".join(licence for name, licence in _LICENCES.items() if name in origin) or "Apache-2.0"
 
 
 def _alignment_heads(checkpoint: Checkpoint, ports: ModelPorts) -> Sequence[tuple[int, int]]:

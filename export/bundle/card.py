@@ -15,6 +15,15 @@ _PRECISIONS = {
     bundle_pb2.PRECISION_FLOAT16: "float16, with softmaxes, scores and attention in float32",
     bundle_pb2.PRECISION_INT8: "int8, with scales that do not depend on the batch",
 }
+# Where the recipe does not say what the model has seen.
+_SEEN_TEXT = (
+    "The model has seen what its training data holds and nothing else: expect poor results on other kinds of text, on "
+    "names and numbers that it never met, and on long sentences."
+)
+_SEEN_PICTURES = (
+    "The model has seen pictures like those of its training data and nothing else: expect poor results on others, on "
+    "small things, on counts and on text within pictures."
+)
 
 
 def render_card(manifest: bundle_pb2.Bundle) -> str:
@@ -166,24 +175,21 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def _limits(manifest: bundle_pb2.Bundle) -> str:
-    limits = manifest.limits
+    limits, seen = manifest.limits, manifest.provenance.known_limits
     if manifest.HasField("image"):
         return (
             "## Limits\n\n"
-            f"A caption has at most {limits.max_target_tokens} tokens, without capitals or punctuation. The model has "
-            "seen everyday photographs, most of them of people and dogs out of doors, and nothing else: expect poor "
-            "results on drawings, documents, screens and other scenes, on small things, on counts and on text within "
-            "pictures. It takes over what people who described pictures took for granted of those they saw. It may "
-            "name what is not there while sounding sure; attention shows which cells it looked at, not that it "
-            "understood. Do not use it where a wrong caption does harm, nor to learn who somebody is."
+            f"A caption has at most {limits.max_target_tokens} tokens, without capitals or punctuation. "
+            f"{seen or _SEEN_PICTURES} It may name what is not there while sounding sure; attention shows which cells "
+            "it looked at, not that it understood. Do not use it where a wrong caption does harm, nor to learn who "
+            "somebody is."
         )
     return (
         "## Limits\n\n"
         f"A segment has at most {limits.max_source_tokens} source tokens, end of sentence included, and a translation "
-        f"at most {limits.max_target_tokens}. The model has seen what its training data holds and nothing else: expect "
-        "poor results on other kinds of text, on names and numbers that it never met, and on long sentences. It may "
-        "leave things out or make things up while sounding fluent; attention shows what it looked at, not that it "
-        "understood. Do not use it where a wrong translation does harm."
+        f"at most {limits.max_target_tokens}. {seen or _SEEN_TEXT} It may leave things out or make things up while "
+        "sounding fluent; attention shows what it looked at, not that it understood. Do not use it where a wrong "
+        "translation does harm."
     )
 
 

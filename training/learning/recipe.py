@@ -1,6 +1,6 @@
-"""States what a run depends on besides the data themselves.
+"""Defines a recipe: all settings of a run, apart from the data themselves.
 
-It does not know any run, nor how one is carried out.
+`regard.training.recipes` has the recipes, `regard.training.runs` carries them out.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Recipe:
     fit: FitConfig
     measured_sources: int = 500  # validation sources translated after each epoch
     alignments: tuple[GoldAlignments, ...] = ()
+    licence: str  # of the weights: the terms of the data that they learn from
+    known_limits: str = ""  # sentences for the model card: what the model has seen, and where not to trust it
     starts_from: str | None = None  # the recipe whose finished run it is meant to go on from
     taught: bool = False  # whether it learns from the translations of a finished run as well
     guidance: GuidanceConfig | None = None  # how a head is taught to align
@@ -70,4 +72,11 @@ class CaptionRecipe:
     fine_tuned: int = 0  # last blocks of the backbone that are trained too; 0: none, so that maps are made once
     measured_pictures: int = 500  # validation pictures described after each epoch
     shown: tuple[str, ...] = ("bleu1", "bleu4", "cider")  # figures of those
+    licence: str  # of the weights: the terms of the data that they learn from
+    known_limits: str = ""  # sentences for the model card: what the model has seen, and where not to trust it
     starts_from: str | None = None  # the recipe whose finished run it is meant to go on from
+
+
+def describe_terms(recipe: Recipe | CaptionRecipe) -> dict[str, str]:
+    """Return what a checkpoint says of a recipe's licence and limits, for the bundles that are made of it."""
+    return {"licence": recipe.licence, "known_limits": recipe.known_limits}

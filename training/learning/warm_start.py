@@ -62,7 +62,9 @@ def _read(run: Path) -> Start:
 
 def describe_run(found: Checkpoint, folder: Path) -> dict[str, Any]:
     """Return what a run that goes on from a checkpoint in `folder` says of it."""
-    before = {name: found.provenance[name] for name in ("average", "teacher", "start") if name in found.provenance}
+    before = {
+        name: found.provenance[name] for name in ("average", "teacher", "start", "terms") if name in found.provenance
+    }
     return {
         "recipe": found.recipe,
         "epoch": found.metrics.get("epoch"),

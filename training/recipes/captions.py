@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from regard.training.models.captioner import Captioner, DecoderName
 
 
+_FLICKR8K_LICENCE = (
+    "for research and non-commercial use only, like Flickr8k (Hodosh, Young and Hockenmaier 2013), whose captions it "
+    "learnt; the photographs belong to their authors on Flickr. The convolutions are EfficientNet-Lite0's for "
+    "ImageNet, Apache-2.0"
+)
+_FLICKR8K_LIMITS = (
+    "The model has seen everyday photographs, most of them of people and dogs out of doors, and nothing else: expect "
+    "poor results on drawings, documents, screens and other scenes, on small things, on counts and on text within "
+    "pictures. It takes over what people who described pictures took for granted of those they saw."
+)
+
+
 def flickr8k_attention() -> CaptionRecipe:
     """Captions of Flickr8k, recurrent with additive attention over the cells of a feature map."""
     return _flickr8k("flickr8k_attention")
@@ -118,6 +130,8 @@ def _flickr8k(
         batches=CaptionBatchConfig(),
         fit=FitConfig(epochs=14, learning_rate=learning_rate, monitor="valid_bleu4", higher_is_better=True, patience=4),
         coverage=coverage,
+        licence=_FLICKR8K_LICENCE,
+        known_limits=_FLICKR8K_LIMITS,
     )
 
 
@@ -180,4 +194,5 @@ def _toy_squares(name: str, decoder: DecoderName, *, self_attention: bool = Fals
             monitor="valid_bleu4",
             higher_is_better=True,
         ),
+        licence="Apache-2.0",
     )

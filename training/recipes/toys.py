@@ -69,4 +69,5 @@ def _toy(name: str, task: Task, rung: Rung, *, pairs: int = 1000, longest: int =
             higher_is_better=True,
         ),
         measured_sources=100,
+        licence="Apache-2.0",
     )

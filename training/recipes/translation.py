@@ -17,6 +17,23 @@ if TYPE_CHECKING:
     from regard.training.models.rnn import RnnConfig
 
 
+_TATOEBA_LICENCE = (
+    "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/), like the sentences it learnt from: Tatoeba "
+    "(https://tatoeba.org) and its contributors, as prepared by https://www.manythings.org/anki"
+)
+_TATOEBA_LIMITS = (
+    "The model has seen short everyday sentences and nothing else: expect poor results on other kinds of text, on "
+    "names and numbers that it never met, and on long sentences."
+)
+_MULTI30K_LICENCE = (
+    "for research and education, non-commercial, like Multi30k (Elliott et al. 2016), from which it learnt"
+)
+_MULTI30K_LIMITS = (
+    "The model has seen descriptions of everyday photographs and nothing else: expect poor results on other kinds of "
+    "text, on names and numbers that it never met, and on long sentences."
+)
+
+
 def en_es_rnn() -> Recipe:
     """English to Spanish on Tatoeba pairs, recurrent with additive attention."""
     from regard.training.data.corpora import read_tatoeba
@@ -34,6 +51,8 @@ def en_es_rnn() -> Recipe:
         batches=BatchConfig(tokens=1000, join=0.08, upper=0.004, plain=0.02),
         fit=FitConfig(epochs=9, monitor="valid_chrf", higher_is_better=True),
         alignments=(GoldAlignments(file="alignments/xlwa-en-es/dev.tsv"),),
+        licence=_TATOEBA_LICENCE,
+        known_limits=_TATOEBA_LIMITS,
     )
 
 
@@ -62,6 +81,8 @@ def en_xx_transformer() -> Recipe:
             GoldAlignments(file="alignments/xlwa-en-es/dev.tsv", language="es"),
             GoldAlignments(file="alignments/hansards-en-fr/test.tsv", language="fr"),
         ),
+        licence=_TATOEBA_LICENCE,
+        known_limits=_TATOEBA_LIMITS,
     )
 
 
@@ -232,4 +253,6 @@ def _multi30k(
         ),
         alignments=(GoldAlignments(file="alignments/bicici-de-en/test.tsv", turned=True),),
         score_as_published=True,
+        licence=_MULTI30K_LICENCE,
+        known_limits=_MULTI30K_LIMITS,
     )

@@ -26,7 +26,7 @@ from regard.training.learning import checkpoint
 from regard.training.learning.caption_reward import CaptionReward
 from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.fit import Hardware, fit
-from regard.training.learning.recipe import CaptionRecipe
+from regard.training.learning.recipe import CaptionRecipe, describe_terms
 from regard.training.learning.self_critical import SelfCritical
 from regard.training.learning.warm_start import find_start, take_weights
 from regard.training.models.captioner import Captioner
@@ -74,6 +74,7 @@ def train(
         "languages": {"source": recipe.source_language, "targets": recipe.target_languages},
         "batches": asdict(recipe.batches),
         "fit": asdict(recipe.fit),
+        "terms": describe_terms(recipe),
         "captions": {
             "coverage": recipe.coverage,
             "fine_tuned": recipe.fine_tuned,

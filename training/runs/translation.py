@@ -23,7 +23,7 @@ from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.distillation import TeacherError, teach
 from regard.training.learning.fit import Hardware, fit
 from regard.training.learning.guidance import Guide, learn_guide
-from regard.training.learning.recipe import GoldAlignments, Recipe
+from regard.training.learning.recipe import GoldAlignments, Recipe, describe_terms
 from regard.training.learning.self_critical import SelfCritical
 from regard.training.learning.translation_reward import TranslationReward
 from regard.training.learning.warm_start import find_start, take_weights
@@ -75,6 +75,7 @@ def train(
         "languages": {"source": recipe.source_language, "targets": recipe.target_languages},
         "batches": asdict(recipe.batches),
         "fit": asdict(recipe.fit),
+        "terms": describe_terms(recipe),
         "versions": {"torch": torch.__version__},
         **({"guidance": asdict(recipe.guidance)} if recipe.guidance else {}),
         **({"samples": recipe.samples} if recipe.samples else {}),

@@ -767,12 +767,15 @@ class Provenance(_message.Message):
     CREATED_FIELD_NUMBER: _builtins.int
     MEAN_OF_FIELD_NUMBER: _builtins.int
     TAUGHT_BY_FIELD_NUMBER: _builtins.int
+    KNOWN_LIMITS_FIELD_NUMBER: _builtins.int
     recipe: _builtins.str
     training_data: _builtins.str
     licence: _builtins.str
     checkpoint_sha256: _builtins.str
     """sha256 of the weights it came from."""
     created: _builtins.str
+    known_limits: _builtins.str
+    """What the model has seen and where it should not be trusted, as sentences for people; empty where nobody said."""
     @_builtins.property
     def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Package to version, of what trained and exported it."""
@@ -798,10 +801,11 @@ class Provenance(_message.Message):
         created: _builtins.str = ...,
         mean_of: _abc.Iterable[_builtins.str] | None = ...,
         taught_by: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        known_limits: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_sha256", b"checkpoint_sha256", "created", b"created", "licence", b"licence", "mean_of", b"mean_of", "recipe", b"recipe", "taught_by", b"taught_by", "training_data", b"training_data", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint_sha256", b"checkpoint_sha256", "created", b"created", "known_limits", b"known_limits", "licence", b"licence", "mean_of", b"mean_of", "recipe", b"recipe", "taught_by", b"taught_by", "training_data", b"training_data", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

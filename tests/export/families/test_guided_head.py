@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from tests.export.toy import quiet
 from regard.export import build as build_module
 from regard.export.build import BuildSettings
 from regard.export.bundle.card import render_card
+from regard.export.errors import BundleError
 from regard.export.families.profile import ExportedProfile
+from regard.export.provenance import describe_origin
 from regard.training.data.toy_data import make_toy
 from regard.training.data.vocabulary import Vocabulary
 from regard.training.learning import checkpoint
 from regard.training.learning.checkpoint import Checkpoint
 from regard.training.models.transformer import Transformer, TransformerConfig
+from regard.training.recipes.translation import multi30k_fixed
 from regard.v1 import bundle_pb2
 
 # The heads that were taught, and how late they align.
@@ -37,8 +41,8 @@ def no_graphs(name: str) -> Callable[..., ExportedProfile]:
 
 
 @pytest.fixture(scope="module")
-def manifests(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bundle_pb2.Bundle]:
-    """Manifests of the same small untrained model, said to have a head that was taught to align, or not."""
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Checkpoints of the same small untrained model, said to have a head that was taught to align, or not."""
     root = tmp_path_factory.mktemp("runs")
     corpus = make_toy("copy")
     vocabulary, output = Vocabulary.train(
@@ -56,12 +60,14 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bundle_p
         longest=300,
     )
     model = Transformer(sizes).eval()
-    found: dict[str, bundle_pb2.Bundle] = {}
+    found: dict[str, Path] = {}
     for name, (heads, lag) in TAUGHT.items():
         provenance: dict[str, Any] = {"data": {"origin": corpus.origin}}
         if heads:
-            parts = [{"recipe": "better", "epoch": 2}, {"recipe": "best", "epoch": 40}]
-            teacher = {"recipe": "better", "data": "Multi30k en-de", "average": parts}
+            terms = {"licence": "non-commercial, like its data", "known_limits": "It has seen captions."}
+            # The one says its terms, the other is from before that, and its recipe says them.
+            parts = [{"recipe": "better", "epoch": 2, "terms": terms}, {"recipe": "multi30k_fixed", "epoch": 40}]
+            teacher = {"recipe": "better", "data": "Multi30k en-de", "average": parts, "terms": terms}
             provenance["start"] = {"recipe": "toy_copy", "epoch": 1, "sha256": "0", "teacher": teacher}
         made = Checkpoint(
             recipe="toy_reverse",
@@ -72,8 +78,16 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bundle_p
             alignment_heads=heads,
             alignment_lag=lag,
         )
-        run: Path = root / name
-        checkpoint.save(run, made)
+        found[name] = root / name
+        checkpoint.save(found[name], made)
+    return found
+
+
+@pytest.fixture(scope="module")
+def manifests(runs: Mapping[str, Path]) -> Mapping[str, bundle_pb2.Bundle]:
+    """Their manifests."""
+    found: dict[str, bundle_pb2.Bundle] = {}
+    for name, run in runs.items():
         with pytest.MonkeyPatch.context() as patch:
             for profile in ("portable", "cpu"):
                 patch.setattr(build_module, f"export_{profile}", no_graphs(profile))
@@ -125,9 +139,10 @@ def test_the_card_takes_the_mean_of_what_was_trained(manifests: Mapping[str, bun
 
 def test_the_card_names_who_taught_and_where_to_give_it(manifests: Mapping[str, bundle_pb2.Bundle]) -> None:
     card = render_card(manifests["taught"])
-    assert "translations by the mean of `better/epoch-02` and `best/epoch-40`, beside people's." in card
+    assert "translations by the mean of `better/epoch-02` and `multi30k_fixed/epoch-40`, beside people's." in card
     mean = (
-        "python -m regard.training.learning.average runs/teacher-of-toy_copy runs/better/epoch-02 runs/best/epoch-40\n"
+        "python -m regard.training.learning.average runs/teacher-of-toy_copy runs/better/epoch-02 "
+        "runs/multi30k_fixed/epoch-40\n"
     )
     assert mean + "regard train toy_copy --teacher runs/teacher-of-toy_copy --data DATA" in card
     assert "--teacher" not in render_card(manifests["untaught"])
@@ -136,5 +151,16 @@ def test_the_card_names_who_taught_and_where_to_give_it(manifests: Mapping[str, 
 def test_what_a_teacher_learnt_from_binds_whom_it_taught(manifests: Mapping[str, bundle_pb2.Bundle]) -> None:
     taught, untaught = manifests["taught"].provenance, manifests["untaught"].provenance
     assert taught.training_data == f"{untaught.training_data}; and Multi30k en-de"
-    assert "non-commercial" in taught.licence
-    assert untaught.licence == "Apache-2.0"
+    fixed = multi30k_fixed()
+    assert taught.licence == f"non-commercial, like its data; {fixed.licence}"
+    assert taught.known_limits == f"It has seen captions. {fixed.known_limits}"
+    assert taught.known_limits in render_card(manifests["taught"])
+    assert (untaught.licence, untaught.known_limits) == ("Apache-2.0", "")
+
+
+def test_a_run_of_unknown_terms_needs_a_licence(runs: Mapping[str, Path]) -> None:
+    made = checkpoint.load(runs["untaught"])
+    lost = replace(made, provenance={**made.provenance, "start": {"recipe": "forgotten", "epoch": 1, "sha256": "0"}})
+    with pytest.raises(BundleError, match=r"forgotten had a part .* by --licence"):
+        describe_origin(runs["untaught"], lost)
+    assert describe_origin(runs["untaught"], lost, licence="as agreed").licence == "as agreed"
