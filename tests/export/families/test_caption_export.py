@@ -151,6 +151,9 @@ def test_the_card_says_first_what_the_data_forbid(made: Made) -> None:
     assert "**For research and non-commercial use only**" in card.split("| What")[0]
     assert "3 x 3 cells" in card
     assert "a caption" in card.lower()
+    assert "dogs" not in card
+    manifest.provenance.known_limits = "It has seen squares alone."
+    assert "It has seen squares alone." in render_card(manifest).split("## Limits")[1]
 
 
 def test_next_states_are_named_after_states(made: Made) -> None:
