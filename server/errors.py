@@ -7,10 +7,13 @@ Knows no status codes: `regard.server.services.status` maps these classes to gRP
     │   ├── InvalidRequest          a value is wrong; names the field, the limit and what was sent
     │   ├── ModelNotFound           no such model or version
     │   │   └── TaskNotServed       no model for what is asked, and none was named
-    │   └── UnsupportedByModel      the value is fine, this model cannot do it
+    │   ├── UnsupportedByModel      the value is fine, this model cannot do it
+    │   └── UnknownColours          a picture's colours are not read; becomes an InvalidRequest of its field
     ├── CapacityError               the caller may try again later
     │   ├── QueueFull               too much work is waiting
+    │   ├── TooManyCalls            too many calls, or bytes of calls, at once
     │   └── NotServing              loading or draining
+    ├── AnswerTooLarge              the answer is larger than a call or a message may be
     ├── DeadlinePassed              the time that the caller gave is over
     ├── CallCancelled               the caller went away
     ├── EngineFault                 our fault: a step or an encoder failed
@@ -73,6 +76,10 @@ class UnsupportedByModel(CallerError):
         self.reason = reason
 
 
+class UnknownColours(CallerError):
+    """The colours of a picture have a mode or a range that is not read; the message says which."""
+
+
 class CapacityError(RegardError):
     """The server cannot take the request now.
 
@@ -89,8 +96,16 @@ class QueueFull(CapacityError):
     """Too much work is waiting."""
 
 
+class TooManyCalls(CapacityError):
+    """More calls, or more bytes of calls, than the server takes at once."""
+
+
 class NotServing(CapacityError):
     """The server or the model is loading or draining."""
+
+
+class AnswerTooLarge(RegardError):
+    """The answer is larger than a call or a message may be; asking again in the same way is no use."""
 
 
 class DeadlinePassed(RegardError):

@@ -13,8 +13,8 @@ from functools import partial
 
 import grpc
 
+from regard.server.byte_budget import ByteBudget
 from regard.server.engine.engine import Engine
-from regard.server.front.budget import ByteBudget
 from regard.server.front.calls import Calls
 from regard.server.front.gate import Gate
 from regard.server.front.health import SERVICE as HEALTH
@@ -49,7 +49,7 @@ class Services:
     models: ModelService
 
 
-class Front:
+class Application:
     """One server. Call `listen`, `load`, `drain` and `close`, in this order and in one event loop.
 
     Args:
@@ -208,19 +208,21 @@ class Front:
 
 
 @asynccontextmanager
-async def running_server(settings: ServerSettings, *, open_bundle: OpenBundle | None = None) -> AsyncGenerator[Front]:
+async def running_server(
+    settings: ServerSettings, *, open_bundle: OpenBundle | None = None
+) -> AsyncGenerator[Application]:
     """A server in this event loop that is SERVING; closed without a drain when the block ends.
 
     Raises:
         StartupError: it cannot be started.
     """
-    front = Front(settings, open_bundle=open_bundle)
+    application = Application(settings, open_bundle=open_bundle)
     try:
-        await front.listen()
-        await front.load()
-        yield front
+        await application.listen()
+        await application.load()
+        yield application
     finally:
-        await front.close()
+        await application.close()
 
 
 async def _first(*awaitables: Awaitable[object], timeout: float) -> None:  # noqa: ASYNC109 - not cancelling is the point

@@ -19,13 +19,14 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from regard.server import logs
-from regard.server.errors import DeadlinePassed, EngineFault, InvalidRequest, RegardError
-from regard.server.front.budget import Account, ByteBudget
+from regard.server.byte_budget import ByteBudget
+from regard.server.errors import AnswerTooLarge, DeadlinePassed, EngineFault, InvalidRequest, RegardError
 from regard.server.front.gate import Gate
+from regard.server.front.refusal import refusal_of
 from regard.server.metrics import Metrics
 from regard.server.offload import Offload
 from regard.server.request import CallContext
-from regard.server.services.status import AnswerTooLarge, report
+from regard.server.services.call import Call, PendingReply
 from regard.server.settings import ServerSettings
 
 Services = TypeVar("Services")
@@ -45,41 +46,6 @@ _access = logging.getLogger("regard.access")
 _faults = logging.getLogger("regard.faults")
 
 GrpcContext = grpc.aio.ServicerContext[bytes, bytes]
-
-
-@dataclass(slots=True, kw_only=True)
-class Call:
-    """One call in progress, and what its service tells of it for log and metrics.
-
-    Attributes:
-        context: who asks.
-        account: told of every answer that the call holds until its reply is gone.
-        model: name of the model that answers; a name that this server knows, for it becomes a label.
-        version: of the model.
-        segments: asked of the engine.
-        source_tokens, target_tokens: read and written.
-    """
-
-    context: CallContext
-    account: Account
-    model: str = ""
-    version: str = ""
-    segments: int = 0
-    source_tokens: int = 0
-    target_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An answer that is ready to be written.
-
-    Attributes:
-        write: makes the reply.
-        small: whether that takes no time worth a thread.
-    """
-
-    write: Callable[[], Message]
-    small: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +69,7 @@ class Calls(Generic[Services]):
     clock: Callable[[], float] = time.monotonic
 
     def method(
-        self, name: str, request: type[Request], answer: Callable[[Services, Request, Call], Awaitable[Draft]]
+        self, name: str, request: type[Request], answer: Callable[[Services, Request, Call], Awaitable[PendingReply]]
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         """What a gRPC server needs to answer one method.
 
@@ -114,10 +80,10 @@ class Calls(Generic[Services]):
         """
 
         async def run(raw: bytes, context: GrpcContext) -> bytes:
-            call = Call(context=self._read_context(context), account=self.budget.open())
+            call = Call(context=self._read_context(context), reservation=self.budget.open())
             # Not at the end of this function: a slow reader keeps the reply here for longer.
             # The stub wants a class of its own, gRPC any function.
-            context.add_done_callback(cast("Any", lambda done: call.account.close()))  # pyright: ignore[reportUnknownLambdaType]
+            context.add_done_callback(cast("Any", lambda done: call.reservation.close()))  # pyright: ignore[reportUnknownLambdaType]
             started = self.clock()
             context.set_trailing_metadata(((REQUEST_ID, call.context.request_id),))
             try:
@@ -135,34 +101,36 @@ class Calls(Generic[Services]):
             else:
                 self._record(name, call, grpc.StatusCode.OK, self.clock() - started)
                 return reply
-            told = report(error)
-            self._record(name, call, told.code, self.clock() - started, error)
-            await context.abort(told.code, told.message, (*told.trailers, (REQUEST_ID, call.context.request_id)))
+            refusal = refusal_of(error)
+            self._record(name, call, refusal.code, self.clock() - started, error)
+            await context.abort(
+                refusal.code, refusal.message, (*refusal.trailers, (REQUEST_ID, call.context.request_id))
+            )
             raise AssertionError("abort raises")
 
         return grpc.unary_unary_rpc_method_handler(run)
 
     async def _answer(
-        self, raw: bytes, request: type[Request], call: Call, answer: Callable[[Request], Awaitable[Draft]]
+        self, raw: bytes, request: type[Request], call: Call, answer: Callable[[Request], Awaitable[PendingReply]]
     ) -> bytes:
         scope = asyncio.timeout(call.context.deadline + _PATIENCE - self.clock())
         try:
             async with scope:
-                call.account.add(len(raw))
+                call.reservation.add(len(raw))
                 # The message is in nobody's hands here, so that a service can let go of it.
-                draft = await answer(
+                pending = await answer(
                     await self.offload.run(lambda: _parse(raw, request), small=len(raw) <= _SMALL_BYTES)
                 )
-                reply = await self.offload.run(lambda: self._write(draft), small=draft.small)
-                call.account.add(len(reply))
+                reply = await self.offload.run(lambda: self._write(pending), small=pending.small)
+                call.reservation.add(len(reply))
                 return reply
         except TimeoutError:
             if scope.expired():
                 raise DeadlinePassed("decode") from None
             raise
 
-    def _write(self, draft: Draft) -> bytes:
-        raw = draft.write().SerializeToString()
+    def _write(self, pending: PendingReply) -> bytes:
+        raw = pending.write().SerializeToString()
         limit = self.settings.limits.max_message_bytes
         if len(raw) > limit:
             raise AnswerTooLarge(

@@ -10,8 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from regard.server.errors import NotServing
-from regard.server.services.status import TooManyCalls
+from regard.server.errors import NotServing, TooManyCalls
 
 Services = TypeVar("Services")
 

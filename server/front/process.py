@@ -16,7 +16,7 @@ from pathlib import Path
 
 from regard.server import logs
 from regard.server.errors import SettingsError, StartupError
-from regard.server.front.application import Front
+from regard.server.front.application import Application
 from regard.server.settings import ServerSettings
 
 # By default a thread that computes keeps the interpreter for 5 ms before others get it, which starves the event loop
@@ -71,48 +71,48 @@ class _Stop:
 
 async def _serve(settings: ServerSettings) -> None:
     stop = _Stop(settings)
-    front = Front(settings)
+    application = Application(settings)
     try:
         _remove(settings.port_file)
-        await front.listen()
-        loading = asyncio.create_task(front.load())
+        await application.listen()
+        loading = asyncio.create_task(application.load())
         asked = asyncio.create_task(stop.asked.wait())
         await asyncio.wait({loading, asked}, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
             loading.result()
-            _announce(front)
+            _announce(application)
             await asked
-            await front.drain(stop.now)
+            await application.drain(stop.now)
         else:
             loading.cancel()
             await asyncio.wait({loading}, timeout=_LAST_SECONDS / 2)
     finally:
         _remove(settings.port_file)
-        await front.close()
+        await application.close()
     logs.write(_log, logging.INFO, "stopped", {})
 
 
-def _announce(front: Front) -> None:
+def _announce(application: Application) -> None:
     """Write the port file, and say on standard output what is served where."""
-    assert front.loaded is not None
-    port_file, loaded = front.settings.port_file, front.loaded
+    assert application.loaded is not None
+    port_file, loaded = application.settings.port_file, application.loaded
     names = ", ".join(f"{bundle.key.name}/{bundle.key.version}" for bundle in loaded.registry.bundles)
     device = "cuda" if "CUDAExecutionProvider" in loaded.providers else "cpu"
     workers = f"{loaded.workers} worker{'s' if loaded.workers != 1 else ''}"
     if port_file is not None:
-        _write(port_file, f"{front.port}\n")
-    sys.stdout.write(f"serving {names} on {front.address} ({device}, {workers})\n")
+        _write(port_file, f"{application.port}\n")
+    sys.stdout.write(f"serving {names} on {application.address} ({device}, {workers})\n")
     sys.stdout.flush()
     logs.write(
         _log,
         logging.INFO,
         "ready",
         {
-            "address": front.address,
+            "address": application.address,
             "models": names,
             "device": device,
             "workers": loaded.workers,
-            "metrics_port": front.metrics_port,
+            "metrics_port": application.metrics_port,
         },
     )
     for bundle in loaded.registry.bundles:

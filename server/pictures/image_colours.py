@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
+from regard.server.errors import UnknownColours
+
 _DEEP_GREY = ("I;16", "I;16L", "I;16B", "I;16N")
 # Of modes with a profile, the colour space that it must be for.
 _PROFILED = {"L": "GRAY", "RGB": "RGB ", "RGBA": "RGB ", "CMYK": "CMYK"}
@@ -20,10 +22,6 @@ _management: Any = ImageCms
 _LARGEST_PROFILE = 4 * 1024 * 1024
 
 Ground = tuple[int, int, int]
-
-
-class UnknownColours(Exception):
-    """The numbers of a picture cannot be read as colours; says why."""
 
 
 def to_srgb(picture: Image.Image, ground: Ground) -> Image.Image:

@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image
 
 from regard.server.bundle.image_input import ImageInput
-from regard.server.errors import InvalidRequest
-from regard.server.pictures.image_colours import UnknownColours, to_srgb
+from regard.server.errors import InvalidRequest, UnknownColours
+from regard.server.pictures.image_colours import to_srgb
 from regard.server.pictures.image_header import Header, damaged, draft_request, opened
 from regard.server.request import Pixels
 

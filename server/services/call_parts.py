@@ -13,9 +13,9 @@ from regard.server.bundle.bundle import LoadedBundle
 from regard.server.bundle.registry import Registry
 from regard.server.bundle.tasks import Task, need_task
 from regard.server.errors import CallerError, EngineFault, RegardError
-from regard.server.front.calls import Call
 from regard.server.metrics import Metrics
 from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.services.call import Call
 
 Item = TypeVar("Item")
 Decode = Callable[
@@ -79,7 +79,7 @@ async def decode_items(
     call.segments = sum(map(len, requests))
     call.source_tokens = sum(item.source_tokens for item in items if isinstance(item, Prepared))
     answers: list[tuple[Item, tuple[DecodeResult, ...]] | RegardError] = []
-    for item, outcome in zip(items, await decode(key, requests, call.account.add), strict=True):
+    for item, outcome in zip(items, await decode(key, requests, call.reservation.add), strict=True):
         if isinstance(item, RegardError):
             answers.append(item)
         elif isinstance(outcome, RegardError):

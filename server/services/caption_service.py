@@ -12,16 +12,16 @@ from regard.server.bundle.bundle import LoadedBundle
 from regard.server.bundle.registry import Registry
 from regard.server.bundle.tasks import Task
 from regard.server.errors import CallerError, RegardError
-from regard.server.front.calls import Call, Draft
 from regard.server.metrics import Metrics
 from regard.server.pictures.picture_reader import PictureReader
 from regard.server.pictures.pixels import Picture
 from regard.server.request import CallContext, DecodeRequest, ModelKey
+from regard.server.services.call import Call, PendingReply
 from regard.server.services.call_parts import Decode, Prepared, alone, decode_items, find_model, is_small
 from regard.server.services.caption_replies import write_caption
 from regard.server.services.hypothesis_messages import write_item_error, write_model
 from regard.server.services.request_messages import CaptionOrder, read_caption_request
-from regard.server.services.status import number_of
+from regard.server.services.status import status_number
 from regard.server.settings import Limits
 from regard.server.text.tokenization import TextPipeline
 from regard.v1 import captioning_pb2
@@ -47,7 +47,7 @@ class CaptionService:
     metrics: Metrics
     limits: Limits
 
-    async def caption(self, request: captioning_pb2.CaptionRequest, call: Call) -> Draft:
+    async def caption(self, request: captioning_pb2.CaptionRequest, call: Call) -> PendingReply:
         """Answer Caption.
 
         Raises:
@@ -59,11 +59,11 @@ class CaptionService:
         order = read_caption_request(request, bundle=bundle, limits=self.limits)
         # The message is a copy of what gRPC holds of the call until its end.
         copied = request.ByteSize()
-        call.account.add(copied)
+        call.reservation.add(copied)
         prepared = await self._prepare(request, bundle, order, replace(call.context, priority=order.priority), call)
         # From here on it is not needed, and a call may wait long for its turn.
         del request
-        call.account.release(copied)
+        call.reservation.release(copied)
         answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
         pipeline = self.pipelines[bundle.key]
 
@@ -71,7 +71,7 @@ class CaptionService:
             response = captioning_pb2.CaptionResponse(model=write_model(bundle))
             for index, answer in enumerate(answers):
                 if isinstance(answer, RegardError):
-                    error = write_item_error(answer, code=number_of(answer), field=f"images[{index}]")
+                    error = write_item_error(answer, code=status_number(answer), field=f"images[{index}]")
                     response.results.append(captioning_pb2.CaptionResult(error=error))
                     continue
                 picture, (result,) = answer
@@ -90,7 +90,7 @@ class CaptionService:
         cells = image.cells * call.target_tokens if order.attention is not None else 0
         if order.encoder_attention is not None:
             cells += image.cells**2 * len(answers)
-        return Draft(write=write, small=is_small(call, len(answers), cells=cells))
+        return PendingReply(write=write, small=is_small(call, len(answers), cells=cells))
 
     async def _prepare(
         self,
@@ -117,7 +117,7 @@ class CaptionService:
             except CallerError as error:
                 items.append(error)
                 continue
-            call.account.add(picture.pixels.nbytes)
+            call.reservation.add(picture.pixels.nbytes)
             asked = DecodeRequest(
                 source=picture.pixels,
                 search=search,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from regard.server.bundle.bundle import LoadedBundle
 from regard.server.bundle.registry import Registry
-from regard.server.front.calls import Call, Draft
+from regard.server.services.call import Call, PendingReply
 from regard.server.services.request_messages import refuse_unknown_fields
 from regard.server.settings import Limits
 from regard.v1 import model_pb2
@@ -27,16 +27,16 @@ class ModelService:
     registry: Registry
     limits: Limits
 
-    async def list_models(self, request: model_pb2.ListModelsRequest, call: Call) -> Draft:
+    async def list_models(self, request: model_pb2.ListModelsRequest, call: Call) -> PendingReply:
         """Answer ListModels.
 
         Raises:
             InvalidRequest: the request has a field that this server does not know.
         """
         refuse_unknown_fields(request)
-        return Draft(write=self._list, small=True)
+        return PendingReply(write=self._list, small=True)
 
-    async def get_model(self, request: model_pb2.GetModelRequest, call: Call) -> Draft:
+    async def get_model(self, request: model_pb2.GetModelRequest, call: Call) -> PendingReply:
         """Answer GetModel.
 
         Raises:
@@ -46,7 +46,7 @@ class ModelService:
         refuse_unknown_fields(request)
         bundle = self.registry.resolve(request.name, request.version)
         call.model, call.version = bundle.key
-        return Draft(
+        return PendingReply(
             write=lambda: model_pb2.GetModelResponse(model=self._describe(bundle), bundle=bundle.manifest), small=True
         )
 

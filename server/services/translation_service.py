@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from regard.server.bundle.registry import Registry
 from regard.server.bundle.tasks import Task
 from regard.server.errors import CallerError, InvalidRequest, RegardError
-from regard.server.front.calls import Call, Draft
 from regard.server.metrics import Metrics
 from regard.server.offload import Offload
 from regard.server.request import DecodeRequest, ModelKey, SearchOptions
 from regard.server.services.attention_options import AttentionChoice
+from regard.server.services.call import Call, PendingReply
 from regard.server.services.call_parts import Decode, Item, Prepared, alone, decode_items, find_model, is_small
 from regard.server.services.hypothesis_messages import write_item_error, write_model
 from regard.server.services.request_messages import check_text, read_score_request, read_translate_request
-from regard.server.services.status import number_of
+from regard.server.services.status import status_number
 from regard.server.services.translation_replies import write_score, write_translation
 from regard.server.settings import Limits
 from regard.server.text.tokenization import EncodedTarget, SourceSegment, TextPipeline
@@ -51,7 +51,7 @@ class TranslationService:
     metrics: Metrics
     limits: Limits
 
-    async def translate(self, request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def translate(self, request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         """Answer Translate.
 
         Raises:
@@ -86,7 +86,7 @@ class TranslationService:
             response = translation_pb2.TranslateResponse(model=write_model(bundle))
             for index, answer in enumerate(answers):
                 if isinstance(answer, RegardError):
-                    error = write_item_error(answer, code=number_of(answer), field=f"texts[{index}]")
+                    error = write_item_error(answer, code=status_number(answer), field=f"texts[{index}]")
                     response.results.append(translation_pb2.TranslationResult(error=error))
                     continue
                 segments, results = answer
@@ -102,12 +102,12 @@ class TranslationService:
                 )
             return response
 
-        return Draft(
+        return PendingReply(
             write=write,
             small=is_small(call, len(answers), cells=_cells(call, order.attention)),
         )
 
-    async def score(self, request: translation_pb2.ScoreTranslationRequest, call: Call) -> Draft:
+    async def score(self, request: translation_pb2.ScoreTranslationRequest, call: Call) -> PendingReply:
         """Answer ScoreTranslation.
 
         Raises:
@@ -152,14 +152,14 @@ class TranslationService:
             response = translation_pb2.ScoreTranslationResponse(model=write_model(bundle))
             for index, answer in enumerate(answers):
                 if isinstance(answer, RegardError):
-                    error = write_item_error(answer, code=number_of(answer), field=f"pairs[{index}]")
+                    error = write_item_error(answer, code=status_number(answer), field=f"pairs[{index}]")
                     response.results.append(translation_pb2.ScoreResult(error=error))
                     continue
                 (source, target), (result,) = answer
                 response.results.append(write_score(source, target, result, attention=order.attention))
             return response
 
-        return Draft(
+        return PendingReply(
             write=write,
             small=is_small(call, len(answers), cells=_cells(call, order.attention)),
         )
@@ -185,7 +185,7 @@ class TranslationService:
             if segments > self.limits.max_segments_per_call:
                 limit = self.limits.max_segments_per_call
                 raise InvalidRequest(field, f"at most {limit} sentences in one call; {field}[{index}] exceeds that")
-            call.account.add(_BYTES_PER_TOKEN * (item.source_tokens + item.target_tokens))
+            call.reservation.add(_BYTES_PER_TOKEN * (item.source_tokens + item.target_tokens))
         return alone(items)
 
 

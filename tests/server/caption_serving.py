@@ -68,8 +68,8 @@ async def captioning(
         return captions if bundle.task is Task.CAPTIONING else translations
 
     settings = replace(SETTINGS, models=(*roots, NULL_MODELS), **changes)
-    async with running_server(settings, open_bundle=open_bundle) as front:
-        served = connect(front)
+    async with running_server(settings, open_bundle=open_bundle) as application:
+        served = connect(application)
         try:
             yield Captioning(
                 served=served, stub=captioning_pb2_grpc.CaptioningServiceStub(served.channel), captioner=captions

@@ -77,8 +77,8 @@ class House:
 
     @property
     def engine(self) -> Engine:
-        assert self.served.front.loaded is not None
-        return self.served.front.loaded.engine
+        assert self.served.application.loaded is not None
+        return self.served.application.loaded.engine
 
     def run(self, example: Callable[[], Awaitable[None]]) -> None:
         """Run one example in the server's own event loop; however it ends, the next one finds an empty server."""

@@ -20,7 +20,7 @@ from tests.bundles import NULL_MODELS
 from tests.server.engine_fakes import Cache, FakeDecoder, Prefix, Score, hashed_look, hashed_scores
 
 from regard.server.bundle.bundle import LoadedBundle
-from regard.server.front.application import Front, running_server
+from regard.server.front.application import Application, running_server
 from regard.server.settings import ServerSettings
 from regard.v1 import model_pb2_grpc, translation_pb2, translation_pb2_grpc
 
@@ -70,7 +70,7 @@ def fake_model(
 class Served:
     """A running server and a connection to it."""
 
-    front: Front
+    application: Application
     channel: grpc.aio.Channel
     translation: translation_pb2_grpc.TranslationServiceAsyncStub
     models: model_pb2_grpc.ModelServiceAsyncStub
@@ -91,12 +91,12 @@ class Served:
         )
 
 
-def connect(front: Front) -> Served:
+def connect(application: Application) -> Served:
     """A connection that takes messages of any size."""
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    channel = grpc.aio.insecure_channel(f"127.0.0.1:{front.port}", options=options)
+    channel = grpc.aio.insecure_channel(f"127.0.0.1:{application.port}", options=options)
     return Served(
-        front=front,
+        application=application,
         channel=channel,
         translation=translation_pb2_grpc.TranslationServiceStub(channel),
         models=model_pb2_grpc.ModelServiceStub(channel),
@@ -112,8 +112,8 @@ async def serving(model: ServedDecoder | None = None, **changes: Any) -> AsyncGe
         return model
 
     settings = replace(SETTINGS, **changes)
-    async with running_server(settings, open_bundle=None if model is None else open_bundle) as front:
-        served = connect(front)
+    async with running_server(settings, open_bundle=None if model is None else open_bundle) as application:
+        served = connect(application)
         try:
             yield served
         finally:

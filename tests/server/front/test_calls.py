@@ -17,28 +17,29 @@ import pytest
 from tests.server.serving import PATIENCE, eventually
 
 from regard.server import logs
+from regard.server.byte_budget import ByteBudget
 from regard.server.errors import DeadlinePassed, InvalidRequest
-from regard.server.front.budget import ByteBudget
-from regard.server.front.calls import Call, Calls, Draft
+from regard.server.front.calls import Calls
 from regard.server.front.gate import Gate
 from regard.server.metrics import Metrics
 from regard.server.offload import Offload
+from regard.server.services.call import Call, PendingReply
 from regard.server.settings import Limits, ServerSettings
 from regard.v1 import translation_pb2
 
 METHOD = "test.Service/Answer"
 SETTINGS = ServerSettings(limits=Limits(max_message_bytes=1 << 20))
 
-Answer = Callable[[translation_pb2.TranslateRequest, Call], Awaitable[Draft]]
+Answer = Callable[[translation_pb2.TranslateRequest, Call], Awaitable[PendingReply]]
 Ask = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 
-def reply(text: str) -> Draft:
+def reply(text: str) -> PendingReply:
     result = translation_pb2.TranslationResult(text=text)
-    return Draft(write=lambda: translation_pb2.TranslateResponse(results=[result]), small=True)
+    return PendingReply(write=lambda: translation_pb2.TranslateResponse(results=[result]), small=True)
 
 
-async def echo(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+async def echo(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
     call.model = "toy"
     return reply("".join(request.texts))
 
@@ -109,7 +110,7 @@ def test_bytes_that_are_no_request_are_the_callers_fault(raw: bytes) -> None:
 
 
 def test_a_domain_error_becomes_its_status_with_details() -> None:
-    async def refuse(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def refuse(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         raise InvalidRequest("texts", "at most 2, not 3")
 
     code, message, trailers, _ = ask(refuse)
@@ -121,7 +122,7 @@ def test_a_domain_error_becomes_its_status_with_details() -> None:
 def test_an_unexpected_exception_gives_an_id_to_the_caller_and_the_trace_to_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def fail(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def fail(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         raise ZeroDivisionError("secret")
 
     code, message, trailers, _ = ask(fail)
@@ -141,14 +142,14 @@ def test_an_exception_while_the_reply_is_written_is_contained_too() -> None:
     def write() -> translation_pb2.TranslateResponse:
         raise ZeroDivisionError
 
-    async def draft(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
-        return Draft(write=write, small=False)
+    async def draft(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
+        return PendingReply(write=write, small=False)
 
     assert ask(draft)[0] is grpc.StatusCode.INTERNAL
 
 
 def test_a_reply_beyond_the_limit_is_refused_with_a_sentence() -> None:
-    async def big(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def big(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         return reply("x" * (1 << 20))
 
     code, message, _, _ = ask(big)
@@ -162,7 +163,7 @@ def test_a_reply_beyond_the_limit_is_refused_with_a_sentence() -> None:
 def test_a_sane_request_id_is_kept_and_any_other_replaced(sent: str, kept: bool) -> None:
     seen: list[str] = []
 
-    async def look(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def look(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         seen.append(call.context.request_id)
         return reply("")
 
@@ -180,7 +181,7 @@ def test_errors_carry_the_request_id_too() -> None:
 def test_the_trace_of_the_caller_travels_and_nonsense_does_not() -> None:
     seen: list[str] = []
 
-    async def look(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def look(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         seen.append(call.context.trace)
         return reply("")
 
@@ -194,7 +195,7 @@ def test_the_trace_of_the_caller_travels_and_nonsense_does_not() -> None:
 def test_a_call_has_the_callers_deadline_or_the_servers(timeout: float | None, expected: float) -> None:
     left: list[float] = []
 
-    async def look(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def look(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         left.append(call.context.deadline - time.monotonic())
         return reply("")
 
@@ -203,7 +204,7 @@ def test_a_call_has_the_callers_deadline_or_the_servers(timeout: float | None, e
 
 
 def test_a_service_that_hangs_is_left_soon_after_the_deadline_of_the_server() -> None:
-    async def hang(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def hang(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         await asyncio.sleep(3600)
         return reply("")
 
@@ -212,7 +213,7 @@ def test_a_service_that_hangs_is_left_soon_after_the_deadline_of_the_server() ->
 
 
 def test_a_timeout_that_is_not_the_deadline_is_a_fault() -> None:
-    async def fail(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def fail(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         raise TimeoutError
 
     assert ask(fail)[0] is grpc.StatusCode.INTERNAL
@@ -223,7 +224,7 @@ def test_a_caller_that_leaves_cancels_the_service_and_the_log_says_which_way(cap
     entered: list[bool] = []
     cancelled: list[bool] = []
 
-    async def wait(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def wait(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         entered.append(True)
         time.sleep(hold)  # noqa: ASYNC251 - so that it is the deadline that has passed, whoever notices first
         try:
@@ -259,7 +260,7 @@ def test_calls_beyond_the_bound_are_refused_and_counted() -> None:
     async def run() -> None:
         entered, release = asyncio.Event(), asyncio.Event()
 
-        async def wait(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+        async def wait(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
             entered.set()
             await release.wait()
             return reply("")
@@ -300,8 +301,8 @@ def test_work_that_is_not_small_does_not_hold_up_other_calls() -> None:
         assert others_answered.wait(PATIENCE)
         return translation_pb2.TranslateResponse()
 
-    async def answer(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
-        return Draft(write=write, small=False) if request.model == "slow" else reply("")
+    async def answer(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
+        return PendingReply(write=write, small=False) if request.model == "slow" else reply("")
 
     async def run() -> None:
         async with serving(answer) as (method, _):
@@ -327,7 +328,7 @@ def test_one_access_line_tells_of_a_call_without_its_texts(caplog: pytest.LogCap
 
 
 def test_the_deadline_error_is_the_services_own_if_it_comes_first() -> None:
-    async def late(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+    async def late(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
         raise DeadlinePassed("queue")
 
     code, message, _, _ = ask(late)
@@ -337,8 +338,8 @@ def test_the_deadline_error_is_the_services_own_if_it_comes_first() -> None:
 
 @pytest.mark.parametrize("way", ["answer", "refusal", "fault", "departure"])
 def test_a_call_holds_nothing_once_it_is_over(way: str) -> None:
-    async def answer(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
-        call.account.add(1000)
+    async def answer(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
+        call.reservation.add(1000)
         if way == "departure":
             await asyncio.sleep(3600)
         if way == "refusal":
@@ -360,7 +361,7 @@ def test_a_request_that_finds_no_room_is_refused_and_later_ones_are_well() -> No
     async def run() -> None:
         release = asyncio.Event()
 
-        async def wait(request: translation_pb2.TranslateRequest, call: Call) -> Draft:
+        async def wait(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
             if request.model == "wait":
                 await release.wait()
             return reply("")

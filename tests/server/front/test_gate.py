@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from tests.server.serving import PATIENCE
 
-from regard.server.errors import NotServing
+from regard.server.errors import NotServing, TooManyCalls
 from regard.server.front.gate import Gate
-from regard.server.services.status import TooManyCalls
 
 
 def test_a_new_gate_is_closed() -> None:

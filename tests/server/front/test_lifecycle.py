@@ -36,7 +36,7 @@ from tests.server.serving import (
 
 from regard.server.bundle.bundle import LoadedBundle
 from regard.server.errors import BundleError, SettingsError
-from regard.server.front.application import Front
+from regard.server.front.application import Application
 from regard.server.front.health import LIVENESS, NOT_SERVING, SERVING
 from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
 
@@ -52,10 +52,10 @@ def test_health_answers_and_calls_are_put_off_until_the_models_are_loaded() -> N
         return fake_model()
 
     async def run() -> None:
-        front = Front(SETTINGS, open_bundle=slowly)
-        await front.listen()
-        loading = asyncio.create_task(front.load())
-        served = connect(front)
+        application = Application(SETTINGS, open_bundle=slowly)
+        await application.listen()
+        loading = asyncio.create_task(application.load())
+        served = connect(application)
         try:
             assert await served.health() == NOT_SERVING
             assert await served.health(LIVENESS) == SERVING
@@ -71,7 +71,7 @@ def test_health_answers_and_calls_are_put_off_until_the_models_are_loaded() -> N
             assert (await served.translate("echo1")).results[0].text
         finally:
             await served.channel.close()
-            await front.close()
+            await application.close()
 
     asyncio.run(run())
 
@@ -105,8 +105,8 @@ def test_a_drain_lets_running_calls_finish_and_refuses_new_ones() -> None:
             barrier.arm()
             running = asyncio.ensure_future(served.translate("echo1"))
             await eventually(barrier.reached.is_set)
-            drain = asyncio.create_task(served.front.drain(asyncio.Event()))
-            await eventually(lambda: served.front.health.status("") == NOT_SERVING)
+            drain = asyncio.create_task(served.application.drain(asyncio.Event()))
+            await eventually(lambda: served.application.health.status("") == NOT_SERVING)
             await asyncio.sleep(0.05)  # And what comes right after it.
             assert await served.health() == NOT_SERVING
             with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -125,8 +125,8 @@ def test_calls_are_still_taken_during_the_pause_before_a_drain() -> None:
     async def run() -> None:
         async with serving(fake_model(), drain_pause=PATIENCE) as served:
             cut = asyncio.Event()
-            drain = asyncio.create_task(served.front.drain(cut))
-            await eventually(lambda: served.front.health.status("") == NOT_SERVING)
+            drain = asyncio.create_task(served.application.drain(cut))
+            await eventually(lambda: served.application.health.status("") == NOT_SERVING)
             await asyncio.sleep(0.05)  # And what comes right after it.
             assert await served.health() == NOT_SERVING
             assert (await served.translate("echo1")).results[0].text
@@ -144,8 +144,8 @@ def test_what_outlasts_the_grace_is_told_as_unavailable() -> None:
             barrier.arm()
             running = asyncio.ensure_future(served.translate("echo1"))
             await eventually(barrier.reached.is_set)
-            await asyncio.wait_for(served.front.drain(asyncio.Event()), PATIENCE)
-            closing = asyncio.create_task(served.front.close())
+            await asyncio.wait_for(served.application.drain(asyncio.Event()), PATIENCE)
+            closing = asyncio.create_task(served.application.close())
             with pytest.raises(grpc.aio.AioRpcError) as cut:
                 await running
             assert cut.value.code() is grpc.StatusCode.UNAVAILABLE
@@ -158,9 +158,9 @@ def test_what_outlasts_the_grace_is_told_as_unavailable() -> None:
 def test_dead_workers_show_in_liveness(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with serving(fake_model()) as served:
-            assert served.front.loaded is not None
-            monkeypatch.setattr(served.front.loaded.engine, "alive", lambda: False)
-            await eventually(lambda: served.front.health.status(LIVENESS) == NOT_SERVING)
+            assert served.application.loaded is not None
+            monkeypatch.setattr(served.application.loaded.engine, "alive", lambda: False)
+            await eventually(lambda: served.application.health.status(LIVENESS) == NOT_SERVING)
             assert await served.health() == NOT_SERVING
 
     asyncio.run(run())
@@ -169,7 +169,7 @@ def test_dead_workers_show_in_liveness(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_server_on_the_port_is_refused_by_the_name_of_the_flag() -> None:
     async def run() -> None:
         async with serving(fake_model()) as served:
-            second = Front(replace(SETTINGS, address=f"127.0.0.1:{served.front.port}"))
+            second = Application(replace(SETTINGS, address=f"127.0.0.1:{served.application.port}"))
             with pytest.raises(SettingsError, match="--address: cannot listen on"):
                 await second.listen()
             await second.close()
@@ -186,11 +186,11 @@ def services_by_reflection(port: int) -> set[str]:
 def test_reflection_lists_the_services_unless_it_is_off() -> None:
     async def run() -> None:
         async with serving(fake_model()) as served:
-            names = await asyncio.to_thread(services_by_reflection, served.front.port)
+            names = await asyncio.to_thread(services_by_reflection, served.application.port)
             assert {"regard.v1.TranslationService", "regard.v1.ModelService", "grpc.health.v1.Health"} <= names
         async with serving(fake_model(), reflection=False) as served:
             with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
-                await asyncio.to_thread(services_by_reflection, served.front.port)
+                await asyncio.to_thread(services_by_reflection, served.application.port)
 
     asyncio.run(run())
 
@@ -202,7 +202,7 @@ def test_frequent_pings_do_not_cost_the_connection() -> None:
         async with serving(fake_model(before_step=barrier)) as served:
             barrier.arm()
             options = [("grpc.keepalive_time_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{served.front.port}", options=options) as channel:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{served.application.port}", options=options) as channel:
                 stub = translation_pb2_grpc.TranslationServiceStub(channel)
                 call = stub.Translate(translation_pb2.TranslateRequest(texts=["echo1"]), timeout=PATIENCE)
                 waiting = asyncio.ensure_future(call)

@@ -280,7 +280,7 @@ async def test_captions_have_health_reflection_metrics_and_an_access_line(
             "model": "captions",
             "code": "OK",
         }
-        metrics = server.served.front.metrics.registry
+        metrics = server.served.application.metrics.registry
         assert metrics.get_sample_value("regard_requests_total", labels) == 1
         # A picture has no tokens, and the warm-up of the translator has.
         target = metrics.get_sample_value("regard_tokens_total", {"kind": "target"})
@@ -296,7 +296,7 @@ async def test_a_caller_who_leaves_frees_what_waits(models: Path) -> None:
         call = server.stub.Caption(captioning_pb2.CaptionRequest(images=[files.png()] * 30), timeout=PATIENCE)
         await asyncio.sleep(0.01)
         call.cancel()
-        engine = server.served.front.loaded
+        engine = server.served.application.loaded
         assert engine is not None
         await eventually(lambda: engine.engine.waiting == engine.engine.running == 0)
         assert (await server.caption(files.png())).results[0].text == SCENE

@@ -133,7 +133,7 @@ def test_names_that_callers_invent_do_not_become_labels() -> None:
         async with serving(fake_model()) as served:
             await refused(served.translate("echo1", model="unheard-of"))
             await served.translate("echo1")
-            samples = [sample for family in served.front.metrics.registry.collect() for sample in family.samples]
+            samples = [sample for family in served.application.metrics.registry.collect() for sample in family.samples]
             models = {sample.labels["model"] for sample in samples if "model" in sample.labels}
             assert models == {"", "null"}
 
@@ -222,7 +222,7 @@ def test_a_caller_that_leaves_frees_its_rows_and_changes_no_other_answer(
     async def run() -> None:
         async with serving(model, workers=1) as served:
             expected = await served.translate(TEXTS[0])
-            engine = served.front.loaded.engine if served.front.loaded else None
+            engine = served.application.loaded.engine if served.application.loaded else None
             assert engine is not None
             await eventually(lambda: engine.running == 0)
             cancel = engine.cancel
@@ -300,7 +300,7 @@ def test_the_null_bundle_answers_through_its_own_graphs() -> None:
 
 def served_metrics(served: Served) -> dict[str, float]:
     """Values of metrics without labels."""
-    families = served.front.metrics.registry.collect()
+    families = served.application.metrics.registry.collect()
     return {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
 
 
@@ -315,6 +315,6 @@ def test_metrics_count_what_the_engine_did() -> None:
             assert after[first] - before[first] == 5
             assert after["regard_step_rows_sum"] > before["regard_step_rows_sum"]
             provider = {"provider": "FakeExecutionProvider"}
-            assert served.front.metrics.registry.get_sample_value("regard_provider_info", provider) == 1
+            assert served.application.metrics.registry.get_sample_value("regard_provider_info", provider) == 1
 
     asyncio.run(run())

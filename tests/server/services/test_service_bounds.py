@@ -106,7 +106,7 @@ def test_a_full_queue_is_told_at_once_with_a_time_to_come_back_and_nothing_is_lo
         async with serving(fake_model(before_step=barrier), workers=1, rows=16, queue_limit=2, limits=bounds) as served:
             barrier.arm()
             beams = decoding_pb2.DecodingOptions(beam_size=16)  # One search fills the worker.
-            engine = served.front.loaded.engine if served.front.loaded else None
+            engine = served.application.loaded.engine if served.application.loaded else None
             assert engine is not None
             calls = [asyncio.ensure_future(served.translate("echo1", decoding=beams))]
             # Before the others, or all three might meet in the queue, which holds two.

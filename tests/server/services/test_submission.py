@@ -11,7 +11,15 @@ import pytest
 
 from regard.server.engine.engine import Ticket
 from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.errors import CallCancelled, DeadlinePassed, EngineFault, NotServing, QueueFull, RegardError
+from regard.server.errors import (
+    AnswerTooLarge,
+    CallCancelled,
+    DeadlinePassed,
+    EngineFault,
+    NotServing,
+    QueueFull,
+    RegardError,
+)
 from regard.server.request import (
     CallContext,
     DecodeRequest,
@@ -20,7 +28,6 @@ from regard.server.request import (
     SearchOptions,
     Timing,
 )
-from regard.server.services.status import AnswerTooLarge
 from regard.server.services.submission import decode
 
 KEY = ModelKey("toy", "1")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regard.server.front.budget import ByteBudget
-from regard.server.services.status import AnswerTooLarge, TooManyCalls
+from regard.server.byte_budget import ByteBudget
+from regard.server.errors import AnswerTooLarge, TooManyCalls
 
 
 def test_one_call_may_hold_half_and_keeps_what_it_has_when_more_is_refused() -> None:

@@ -5,7 +5,7 @@ It does not know what the bytes are.
 
 from __future__ import annotations
 
-from regard.server.services.status import AnswerTooLarge, TooManyCalls
+from regard.server.errors import AnswerTooLarge, TooManyCalls
 
 _RETRY_AFTER = 1.0
 
@@ -21,12 +21,12 @@ class ByteBudget:
         self.limit = limit
         self.held = 0
 
-    def open(self) -> Account:
-        """An account for one call; close it when the call holds nothing any more."""
-        return Account(self)
+    def open(self) -> Reservation:
+        """Return the reservation of one call; close it when the call holds nothing any more."""
+        return Reservation(self)
 
 
-class Account:
+class Reservation:
     """What one call holds."""
 
     def __init__(self, budget: ByteBudget) -> None:
