@@ -32,7 +32,10 @@ def ended_by_sigterm() -> Generator[None]:
 
 @contextmanager
 def held_back() -> Generator[None]:
-    """Let SIGTERM and Ctrl-C wait for the end of the block: between a process's start and a name for it, say."""
+    """Let SIGTERM and Ctrl-C wait for the end of the block: between a process's start and a name for it, say.
+
+    A signal that this process was started to ignore stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -41,7 +44,8 @@ def held_back() -> Generator[None]:
     def note(number: int, frame: FrameType | None) -> None:
         arrived.append(number)
 
-    before = {number: signal.signal(number, note) for number in _ENDING}
+    heeded = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in heeded}
     try:
         yield
     finally:

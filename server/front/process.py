@@ -57,7 +57,9 @@ class _Stop:
         self._patience = settings.drain_pause + settings.grace
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._hear, number)
+            # Whoever starts a process with SIGINT ignored, as shells do with `&` in a script, wants Ctrl-C to spare it.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self._hear, number)
 
     def _hear(self, number: signal.Signals) -> None:
         logs.write(_log, logging.INFO, "stopping", {"signal": number.name, "again": self.asked.is_set()})

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,14 @@ from regard.loadtest.base import line_process
 from regard.loadtest.base.line_process import LineProcess
 from regard.loadtest.base.processes import child, child_environment, end_group
 from regard.loadtest.base.termination import ended_by_sigterm, held_back
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Generator[None]:
+    """Ctrl-C raises KeyboardInterrupt here, even where the tests were started to ignore it, as by `nohup make test &`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def running(parent: int) -> list[psutil.Process]:
@@ -55,6 +64,14 @@ def test_what_sigterm_did_before_it_does_again_afterwards() -> None:
     with pytest.raises(SystemExit, match="143"), ended_by_sigterm():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_ignored_ctrl_c_stays_ignored_while_it_is_held_back_and_afterwards() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with held_back():
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_other_threads_leave_signals_alone() -> None:

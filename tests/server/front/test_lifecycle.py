@@ -233,7 +233,7 @@ def test_connections_are_closed_at_their_age_without_cutting_a_call() -> None:
 class Server:
     """`python -m regard.server` over the null bundle."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, ctrl_c: signal.Handlers = signal.SIG_DFL) -> None:
         self.port_file = folder / "port"
         common = ("--models", str(NULL_MODELS), "--address", "127.0.0.1:0", "--metrics-address", "off")
         self.process = subprocess.Popen(
@@ -243,6 +243,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, ctrl_c),
         )
 
     def ready(self) -> int:
@@ -261,8 +262,8 @@ class Server:
 
 
 @contextmanager
-def process(folder: Path, *flags: str) -> Generator[Server]:
-    server = Server(folder, *flags)
+def process(folder: Path, *flags: str, ctrl_c: signal.Handlers = signal.SIG_DFL) -> Generator[Server]:
+    server = Server(folder, *flags, ctrl_c=ctrl_c)
     try:
         yield server
     finally:
@@ -339,6 +340,18 @@ def test_a_second_signal_cuts_the_grace_short(tmp_path: Path) -> None:
             code, _, _ = server.end()
             assert code == 0
             assert any(call.exception() is not None for call in calls)
+
+
+def test_a_server_started_to_ignore_ctrl_c_is_spared_by_it_and_still_ends_at_sigterm(tmp_path: Path) -> None:
+    with process(tmp_path, ctrl_c=signal.SIG_IGN) as server:
+        server.ready()
+        server.process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        code, _, err = server.end()
+        assert code == 0
+        assert "SIGTERM" in err
 
 
 @pytest.mark.parametrize(
