@@ -20,7 +20,7 @@ from regard.loadtest.base.termination import ended_by_sigterm, held_back
 
 @pytest.fixture(autouse=True)
 def ctrl_c_interrupts() -> Generator[None]:
-    """Ctrl-C raises KeyboardInterrupt here, even where the tests were started to ignore it, as by `nohup make test &`."""
+    """Ctrl-C raises KeyboardInterrupt here, even where the tests were started to ignore it (`nohup make test &`)."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -41,7 +41,7 @@ from regard.server.front.health import LIVENESS, NOT_SERVING, SERVING
 from regard.v1 import model_pb2, model_pb2_grpc, translation_pb2, translation_pb2_grpc
 
 ROOT = Path(__file__).resolve().parents[3]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'proto'}"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
 def test_health_answers_and_calls_are_put_off_until_the_models_are_loaded() -> None:
