@@ -1,7 +1,4 @@
-"""Holds a value of a request to its bounds.
-
-It does not know requests.
-"""
+"""Checks a value of a request against its limits, and bounds the length of a translation."""
 
 from __future__ import annotations
 
@@ -9,29 +6,30 @@ from regard.server.errors import InvalidRequest
 
 
 def check_within(field: str, value: int, least: int, most: int, what: str = "") -> None:
-    """Refuse a number outside of [least, most].
+    """Raise unless least <= value <= most.
 
     Args:
         field: path in the request.
         value: what was sent.
         least, most: bounds.
-        what: name of the upper bound, if it is not simply a number, with a space behind it.
+        what: name of the upper bound, if it has one.
 
     Raises:
-        InvalidRequest: names all of them.
+        InvalidRequest: names the field, the bounds and the value.
     """
     if not least <= value <= most:
-        raise InvalidRequest(field, f"is {value}, expected {least} to {what}{most}")
+        bound = f"{what} ({most})" if what else most
+        raise InvalidRequest(field, f"must be between {least} and {bound}, got {value}")
 
 
 def check_count(field: str, count: int, limit: int) -> None:
-    """Refuse a list that is too long.
+    """Raise if a list is too long.
 
     Raises:
         InvalidRequest: names the field, the limit and the count.
     """
     if count > limit:
-        raise InvalidRequest(field, f"has {count} {field}, and the limit is {limit}")
+        raise InvalidRequest(field, f"has {count} {field}; the limit is {limit}")
 
 
 def longest_target(source_tokens: int, limit: int) -> int:

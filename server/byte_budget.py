@@ -1,7 +1,4 @@
-"""Counts the bytes that calls hold (requests, answers, replies on their way) and refuses what would be too many.
-
-It does not know what the bytes are.
-"""
+"""Bounds the bytes that calls hold: requests, answers, and replies that are not yet sent."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ _RETRY_AFTER = 1.0
 
 
 class ByteBudget:
-    """Bytes that all calls together may hold. To be used in the event loop.
+    """The bytes that all calls together may hold. Use it in the event loop only.
 
     Args:
-        limit: of all calls; one call may hold half of it.
+        limit: of all calls together; one call may hold half of it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -22,23 +19,23 @@ class ByteBudget:
         self.held = 0
 
     def open(self) -> Reservation:
-        """Return the reservation of one call; close it when the call holds nothing any more."""
+        """Return the reservation of one call; close it when the call is over."""
         return Reservation(self)
 
 
 class Reservation:
-    """What one call holds."""
+    """The bytes that one call holds."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         self._held = 0
 
     def add(self, count: int) -> None:
-        """The call holds so many bytes more, or shall not.
+        """Reserve so many more bytes.
 
         Raises:
-            AnswerTooLarge: it would be too many for one call, whenever it comes.
-            TooManyCalls: it would be too many together with what other calls hold.
+            AnswerTooLarge: one call may not hold as many, at any time.
+            TooManyCalls: together with other calls it would be too many.
         """
         limit = self._budget.limit // 2
         if self._held + count > limit:
@@ -48,18 +45,20 @@ class Reservation:
             )
         if self._budget.held + count > self._budget.limit:
             raise TooManyCalls(
-                f"calls hold {self._budget.held} bytes and {count} more would exceed {self._budget.limit}", _RETRY_AFTER
+                f"calls in progress hold {self._budget.held} bytes; {count} more would exceed the limit of "
+                f"{self._budget.limit}",
+                _RETRY_AFTER,
             )
         self._held += count
         self._budget.held += count
 
     def release(self, count: int) -> None:
-        """The call holds so many bytes less; one that was closed holds nothing."""
+        """Release so many bytes; a closed reservation holds none."""
         freed = min(count, self._held)
         self._held -= freed
         self._budget.held -= freed
 
     def close(self) -> None:
-        """The call holds nothing any more."""
+        """Release all that is left."""
         self._budget.held -= self._held
         self._held = 0

@@ -1,23 +1,23 @@
-"""The errors of the server, as a tree that says whose fault each one is.
+"""All expected errors of the server, as a tree that tells who has to act.
 
-Knows no status codes: `regard.server.services.status` maps these classes to gRPC in one table.
+`regard.server.services.status` maps them to status codes in one table.
 
     RegardError
     ├── CallerError                 the caller must change the request
     │   ├── InvalidRequest          a value is wrong; names the field, the limit and what was sent
     │   ├── ModelNotFound           no such model or version
     │   │   └── TaskNotServed       no model for what is asked, and none was named
-    │   ├── UnsupportedByModel      the value is fine, this model cannot do it
-    │   └── UnknownColours          a picture's colours are not read; becomes an InvalidRequest of its field
+    │   ├── UnsupportedByModel      the value is fine, but this model cannot do it
+    │   └── UnknownColours          a picture's colour mode or range is not supported; becomes an InvalidRequest
     ├── CapacityError               the caller may try again later
     │   ├── QueueFull               too much work is waiting
-    │   ├── TooManyCalls            too many calls, or bytes of calls, at once
+    │   ├── TooManyCalls            too many concurrent calls, or too many bytes held by them
     │   └── NotServing              loading or draining
     ├── AnswerTooLarge              the answer is larger than a call or a message may be
-    ├── DeadlinePassed              the time that the caller gave is over
+    ├── DeadlinePassed              the caller's deadline has passed
     ├── CallCancelled               the caller went away
     ├── EngineFault                 our fault: a step or an encoder failed
-    └── StartupError                the operator must change the set-up; never reaches a caller
+    └── StartupError                the operator must change the configuration; never reaches a caller
         ├── BundleError             a bundle is incomplete, altered or not what it says
         ├── SettingsError           a flag, variable or file has a wrong value
         └── DeviceUnavailable       the device asked for is not there
@@ -77,14 +77,14 @@ class UnsupportedByModel(CallerError):
 
 
 class UnknownColours(CallerError):
-    """The colours of a picture have a mode or a range that is not read; the message says which."""
+    """The colour mode or value range of a picture is not supported; the message says which."""
 
 
 class CapacityError(RegardError):
     """The server cannot take the request now.
 
     Args:
-        retry_after: seconds after which trying again makes sense.
+        retry_after: seconds after which a retry makes sense.
     """
 
     def __init__(self, description: str, retry_after: float) -> None:
@@ -97,7 +97,7 @@ class QueueFull(CapacityError):
 
 
 class TooManyCalls(CapacityError):
-    """More calls, or more bytes of calls, than the server takes at once."""
+    """Too many concurrent calls, or too many bytes held by them."""
 
 
 class NotServing(CapacityError):
@@ -105,11 +105,11 @@ class NotServing(CapacityError):
 
 
 class AnswerTooLarge(RegardError):
-    """The answer is larger than a call or a message may be; asking again in the same way is no use."""
+    """The answer is larger than a call or a message may be; repeating the same request cannot help."""
 
 
 class DeadlinePassed(RegardError):
-    """The time that the caller gave is over.
+    """The caller's deadline has passed.
 
     Args:
         where: `queue` or `decode`.
@@ -133,7 +133,7 @@ class EngineFault(RegardError):
 
 
 class StartupError(RegardError):
-    """The operator must change the set-up."""
+    """The operator must change the configuration."""
 
 
 class BundleError(StartupError):

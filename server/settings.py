@@ -1,6 +1,6 @@
-"""What an operator may set, checked, frozen.
+"""The settings of a server as frozen, validated dataclasses.
 
-It does not know where a value came from: `regard.server.front.configuration` reads flags, environment and files.
+Where a value came from (flag, environment, file) is the business of `regard.server.front.configuration`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one call. Past one of them the call, or the text, gets a clear error.
+    """Limits of one call. Whatever exceeds one of them, a call or a single text, gets a clear error.
 
     Attributes:
         max_texts: texts (or pairs) in a request.
-        max_text_bytes: UTF-8 bytes of one text.
+        max_text_bytes: size of one text in UTF-8.
         max_segments_per_call: sentences of all texts of a request.
         max_beam_size: largest beam.
         max_images: pictures in a request.
-        max_image_bytes: of the file of one picture.
-        max_image_pixels: of one picture, as the header of its file says.
-        max_message_bytes: of a request or a reply on the wire.
+        max_image_bytes: size of one picture file.
+        max_image_pixels: width times height of one picture, read from its header.
+        max_message_bytes: size of a request or a reply on the wire.
     """
 
     max_texts: int = 128
@@ -60,14 +60,14 @@ class Limits:
             "max_image_bytes",
         ):
             _within(name, getattr(self, name), 1, 2**31 - 1)
-        # Pillow refuses more by itself, and warns of half as many.
+        # Pillow warns of more pixels than this, and refuses twice as many.
         _within("max_image_pixels", self.max_image_pixels, 1, 89_478_485)
         _within("max_message_bytes", self.max_message_bytes, 1024, 2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """How to serve.
+    """The settings of one server.
 
     Attributes:
         models: directories that hold NAME/VERSION/ bundles.
@@ -126,10 +126,16 @@ class ServerSettings:
         _one_of("log_format", self.log_format, LOG_FORMATS)
         if self.workers is not None:
             _within("workers", self.workers, 1, 1024)
-        _within("rows", self.rows, self.limits.max_beam_size, 65_536)
-        _within("queue_limit", self.queue_limit, self.limits.max_segments_per_call, 10_000_000)
+        _within("rows", self.rows, 1, 65_536)
+        _at_least("rows", self.rows, self.limits.max_beam_size, "--max-beam-size", "a beam decodes in one step")
+        _within("queue_limit", self.queue_limit, 1, 10_000_000)
+        most = self.limits.max_segments_per_call
+        _at_least("queue_limit", self.queue_limit, most, "--max-segments-per-call", "a call is queued whole or refused")
         _within("max_concurrent_calls", self.max_concurrent_calls, 1, 1_000_000)
-        _within("max_bytes_held", self.max_bytes_held, 4 * self.limits.max_message_bytes, 2**63 - 1)
+        _within("max_bytes_held", self.max_bytes_held, 1, 2**63 - 1)
+        largest = 4 * self.limits.max_message_bytes
+        reason = "a call may hold half of it, its request and its reply"
+        _at_least("max_bytes_held", self.max_bytes_held, largest, "four times --max-message-bytes", reason)
         _within("max_decoding_bytes", self.max_decoding_bytes, _MEBIBYTE, 2**63 - 1)
         _within("max_connection_age", self.max_connection_age, 0, 31_536_000)
         _within("default_deadline", self.default_deadline, 0.001, 86_400)
@@ -141,22 +147,28 @@ class ServerSettings:
 
 
 def split_address(name: str, address: str) -> tuple[str, int]:
-    """Host (without brackets) and port of HOST:PORT.
+    """Split HOST:PORT into the host, without brackets, and the port.
 
     Raises:
-        SettingsError: it is not HOST:PORT; names the setting.
+        SettingsError: it is not HOST:PORT; the message names the setting.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > 65_535:
-        raise SettingsError(f"{name}: expected HOST:PORT, for example 0.0.0.0:50051 or [::]:50051, not {address!r}")
+        raise SettingsError(f"{name}: expected HOST:PORT, for example 0.0.0.0:50051 or [::]:50051, got {address!r}")
     return match["host"].strip("[]"), int(match["port"])
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise SettingsError(f"{name}: must be from {low} to {high}, not {value}")
+        raise SettingsError(f"{name}: must be between {low} and {high}, got {value}")
+
+
+def _at_least(name: str, value: int, least: int, other: str, reason: str) -> None:
+    """Refuse a value that does not go with another setting, which `other` names."""
+    if value < least:
+        raise SettingsError(f"{name}: must be at least {other} ({least}), got {value}: {reason}")
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise SettingsError(f"{name}: must be {', '.join(allowed[:-1])} or {allowed[-1]}, not {value!r}")
+        raise SettingsError(f"{name}: must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {value!r}")

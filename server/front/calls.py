@@ -187,5 +187,5 @@ def _parse(raw: bytes, request: type[Request]) -> Request:
         return request.FromString(raw)
     except DecodeError:
         raise InvalidRequest(
-            "request", f"is no {request.DESCRIPTOR.full_name}: malformed protobuf, or a text that is not UTF-8"
+            "request", f"is not a valid {request.DESCRIPTOR.full_name}: malformed protobuf, or text that is not UTF-8"
         ) from None

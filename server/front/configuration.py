@@ -1,6 +1,6 @@
-"""Reads server settings from flags, then REGARD_* variables, then a TOML file, then defaults.
+"""Reads server settings: flags win over REGARD_* variables, these over a TOML file, and that over the defaults.
 
-It does not know what the settings do.
+An error names the flag, variable or line of the file that the wrong value came from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.server.settings import DEVICES, LOG_FORMATS, LOG_LEVELS, OFF, Limits
 PREFIX = "REGARD_"
 CONFIG = "config"
 
-# Kubernetes sets such variables for a Service called "regard" or "regard-..."; they are not ours to judge.
+# Kubernetes sets these for a Service named "regard" or "regard-..."; they are no settings of ours.
 _SERVICE_LINK = re.compile(r"REGARD_(.*_)?(SERVICE_(HOST|PORT(_.*)?)|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_.*)?)")
 # Other commands of the project read these, from the same environment.
 _OF_OTHER_COMMANDS = frozenset({"REGARD_CASES", "REGARD_DATA"})
@@ -30,7 +30,7 @@ Serve every model bundle under --models over gRPC, with the attention of each an
 Without flags the embedded models are served to this machine only."""
 _EPILOG = """\
 Every setting may also come from the environment (--queue-limit is REGARD_QUEUE_LIMIT; several --models are separated
-by ':') or from a TOML file given by --config (queue-limit = 256; models = ["a", "b"]). Flags win over the environment,
+by ':') or from a TOML file given by --config (queue-limit = 2048; models = ["a", "b"]). Flags win over the environment,
 the environment over the file.
 
 examples:
@@ -51,7 +51,7 @@ def _switch(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Option:
-    """One setting: how it is written and how it is read from text."""
+    """One setting: its name and help text, and how its value is parsed."""
 
     name: str
     parse: Callable[[str], object]
@@ -69,7 +69,7 @@ class _Option:
 
 
 def _text(name: str, shown: str, text: str) -> _Option:
-    return _Option(name=name, parse=str, expected="a text", shown=shown, help=text)
+    return _Option(name=name, parse=str, expected="text", shown=shown, help=text)
 
 
 def _path(name: str, shown: str, text: str) -> _Option:
@@ -115,8 +115,11 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
     "bounds": (
         _count("workers", "decode threads (default: the processors that this process may use)"),
         _count("rows", "rows of a decode step, for each worker (default: 64)"),
-        _count("queue_limit", "sentences that may wait; beyond it calls get RESOURCE_EXHAUSTED (default: 1024)"),
-        _count("max_concurrent_calls", "calls at the same time; beyond it RESOURCE_EXHAUSTED (default: 1024)"),
+        _count(
+            "queue_limit",
+            "sentences that may wait; at least --max-segments-per-call; beyond it RESOURCE_EXHAUSTED (default: 1024)",
+        ),
+        _count("max_concurrent_calls", "concurrent calls; beyond it RESOURCE_EXHAUSTED (default: 1024)"),
         _count(
             "max_bytes_held",
             "bytes of requests and answers in memory; beyond it RESOURCE_EXHAUSTED (default: 268435456)",
@@ -128,7 +131,7 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _count("max_segments_per_call", "sentences in a request (default: 512)"),
         _count("max_beam_size", "largest beam (default: 16)"),
         _count("max_images", "pictures in a request (default: 64)"),
-        _count("max_image_bytes", "bytes of the file of a picture (default: 16777216)"),
+        _count("max_image_bytes", "bytes of a picture file (default: 16777216)"),
         _count("max_image_pixels", "pixels of a picture (default: 50000000)"),
         _count("max_message_bytes", "largest request or reply (default: 33554432)"),
     ),
@@ -171,10 +174,10 @@ def read_settings(arguments: argparse.Namespace, environment: Mapping[str, str])
 
     Args:
         arguments: parsed by a parser that went through `add_arguments`.
-        environment: variables; those that do not start with REGARD_ are not looked at.
+        environment: variables; those that do not start with REGARD_ are ignored.
 
     Raises:
-        SettingsError: a value is wrong or a name is unknown; one line that names it and says what was expected.
+        SettingsError: a value is wrong or a name is unknown; one line that names its source and what was expected.
     """
     flags = {name: value for name, value in vars(arguments).items() if name in _OPTIONS}
     variables = _read_environment(environment)
@@ -233,22 +236,22 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _read_value(option: _Option, raw: object, label: str) -> object:
-    """Parse text, and check values that a TOML file already typed."""
+    """Parse a value: text from a flag or a variable, or what a TOML file has already typed."""
     if option.name in _LISTED:
         items = cast("list[object]", raw) if isinstance(raw, list) else [raw]
         if not all(isinstance(item, str) and item for item in items):
-            raise SettingsError(f"{label}: expected paths, not {raw!r}")
+            raise SettingsError(f"{label}: expected paths, got {raw!r}")
         return tuple(Path(str(item)) for item in items)
     if isinstance(raw, bool):
         if option.parse is not _switch:
-            raise SettingsError(f"{label}: expected {option.expected}, not {str(raw).lower()}")
+            raise SettingsError(f"{label}: expected {option.expected}, got {str(raw).lower()}")
         return raw
     if not isinstance(raw, str | int | float) or (isinstance(raw, str) and not raw):
-        raise SettingsError(f"{label}: expected {option.expected}, not {raw!r}")
+        raise SettingsError(f"{label}: expected {option.expected}, got {raw!r}")
     try:
         return option.parse(str(raw))
     except (ValueError, KeyError) as error:
-        raise SettingsError(f"{label}: expected {option.expected}, not {raw!r}") from error
+        raise SettingsError(f"{label}: expected {option.expected}, got {raw!r}") from error
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -53,7 +53,7 @@ class Gate(Generic[Services]):
             raise NotServing(self._reason, _RETRY_AFTER)
         if self._inside >= self._max:
             raise TooManyCalls(
-                f"{self._inside} calls are being answered, the most that this server takes", _RETRY_AFTER
+                f"{self._inside} calls are in progress, which is the limit (--max-concurrent-calls)", _RETRY_AFTER
             )
         self._inside += 1
         self._idle.clear()

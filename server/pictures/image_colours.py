@@ -1,7 +1,4 @@
-"""Turns a decoded picture of any mode into 8-bit sRGB on a plain ground.
-
-It does not know files, limits, requests or models.
-"""
+"""Converts a decoded picture of any mode to 8-bit sRGB: ink colours, profiles, 16 bits, transparency."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ def _converted(picture: Image.Image, mode: str) -> Image.Image:
     try:
         return picture.convert(mode)
     except (ValueError, OSError, ImageCms.PyCMSError) as error:
-        raise UnknownColours(f"colours of mode {picture.mode} are not read") from error
+        raise UnknownColours(f"colour mode {picture.mode} is not supported") from error
 
 
 def _from_numbers(picture: Image.Image, ground: Ground) -> Image.Image:
@@ -76,16 +73,16 @@ def _from_numbers(picture: Image.Image, ground: Ground) -> Image.Image:
 
 def _scaled(numbers: NDArray[Any]) -> NDArray[np.uint8]:
     least, most = float(numbers.min()), float(numbers.max())
-    # Written so that what is no number is refused.
+    # NaN fails this comparison, so it is rejected too.
     if not (least >= 0 and most <= 65_535):
-        raise UnknownColours(f"grey goes from {least:g} to {most:g}, and 0 to 1, 255 or 65535 is read")
+        raise UnknownColours(f"grey values range from {least:g} to {most:g}; expected 0 to 1, 0 to 255 or 0 to 65535")
     real = numbers.dtype.kind == "f"
     factor = 255.0 if real and most <= 1 else 1.0 if most <= 255 else 1 / 257
     return np.rint(numbers * np.float32(factor)).astype(np.uint8)
 
 
 def _follow(picture: Image.Image, profile: object) -> Image.Image:
-    """Turn colours into sRGB by the profile of a picture; without one, or with one that is unsound, they are."""
+    """Convert colours to sRGB by an ICC profile; without a sound one they are taken for sRGB already."""
     space = _PROFILED.get(picture.mode)
     if space is None or not isinstance(profile, bytes) or not 0 < len(profile) <= _LARGEST_PROFILE:
         return picture
@@ -94,9 +91,9 @@ def _follow(picture: Image.Image, profile: object) -> Image.Image:
         if source.profile.xcolor_space != space or "srgb" in (source.profile.profile_description or "").lower():
             return picture
         target = _management.createProfile("sRGB")
-        turned: Image.Image | None = _management.profileToProfile(
+        converted: Image.Image | None = _management.profileToProfile(
             picture, source, target, outputMode="RGBA" if picture.mode == "RGBA" else "RGB"
         )
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError, ImportError):
         return picture
-    return picture if turned is None else turned
+    return picture if converted is None else converted

@@ -1,15 +1,15 @@
-"""Tells which kind of file some bytes are, for those that are read and those that are asked for and not read.
+"""Detects the format of a picture file from its first bytes: the supported ones, and names for the usual others.
 
-It does not know pixels, limits or requests. What a file is called or said to be does not count: its content does.
+Only the content counts, never a file name or a media type.
 """
 
 from __future__ import annotations
 
 import re
 
-# As Pillow names them. Nothing else ever sees the bytes of a caller: no format here reaches an external program.
+# As Pillow names them. No other decoder ever sees a caller's bytes, and none of these runs an external program.
 READ = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-READ_IN_WORDS = "JPEG, PNG, WebP, GIF (its first frame), BMP and TIFF"
+READ_IN_WORDS = "JPEG, PNG, WebP, GIF (first frame), BMP or TIFF"
 
 _BEGINNING = 512
 _BRANDS = {
@@ -35,7 +35,7 @@ _SIGNATURES = (
     (b"\xff\x0a", "JPEG XL"),
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "gzip"),
-    (b"data:", "a data URI; send the bytes that it encodes"),
+    (b"data:", "a data URI (send the bytes that it encodes)"),
 )
 _MARKUP = (
     (re.compile(rb"<svg[\s>]", re.IGNORECASE), "SVG"),
@@ -44,10 +44,10 @@ _MARKUP = (
 
 
 def name_of(data: bytes) -> str | None:
-    """Return what bytes are that no reader here takes, for a message; None if that cannot be told."""
+    """Name an unsupported format for an error message; None if it is unknown."""
     beginning = data[:_BEGINNING]
     if beginning[4:8] == b"ftyp":
-        return _BRANDS.get(beginning[8:12], "a video or a picture of another kind")
+        return _BRANDS.get(beginning[8:12], "an MP4 or HEIF container")
     for signature, name in _SIGNATURES:
         if beginning.startswith(signature):
             return name
@@ -55,16 +55,16 @@ def name_of(data: bytes) -> str | None:
 
 
 def holds_whole_jpeg(data: bytes) -> bool:
-    """Whether decoding a JPEG keeps the coefficients of all of it in memory: it is progressive, or of several scans.
+    """Whether decoding a JPEG keeps all its coefficients in memory: it is progressive, or has several scans.
 
     Raises:
-        ValueError: there is no frame and no scan where they must be.
+        ValueError: the file has no frame or no scan.
     """
     position, components, progressive = 2, 0, False
     while True:
         position = data.find(b"\xff", position)
         if position < 0 or position + 10 > len(data):
-            raise ValueError("no picture data in it")
+            raise ValueError("no image data")
         marker = data[position + 1]
         if marker in _LONE_MARKERS:
             position += 1 if marker == _FILL else 2

@@ -1,7 +1,4 @@
-"""Reads pictures in a few threads, and no more of them at a time than memory allows; the others wait in line.
-
-It does not know requests, models beyond what pictures they take, or who waits.
-"""
+"""Reads pictures in a few threads, and only as many at a time as the memory limit allows; the others wait in line."""
 
 from __future__ import annotations
 
@@ -33,21 +30,21 @@ class PictureReader:
 
     def __init__(self, limits: Limits, *, memory: int, threads: int = 2) -> None:
         self._limits = limits
-        self._memory = MemoryInTurn(memory)
+        self._memory = FairMemory(memory)
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="regard-picture")
 
     async def read(self, take: Callable[[], bytes], image: ImageInput, *, field: str) -> Picture:
-        """Make a picture ready for a model.
+        """Prepare a picture for a model.
 
-        A cancelled caller does not wait; what is being decoded then goes on, and is counted, to its end.
+        A cancelled caller returns at once; decoding that has begun runs to its end, and its memory counts until then.
 
         Args:
-            take: gives the bytes of the file; called in a thread, and twice, so that nobody holds them while waiting.
+            take: returns the bytes of the file. Called twice, in a thread, so that nobody holds them while waiting.
             image: what the model takes.
-            field: what errors call the picture.
+            field: name of the picture in errors.
 
         Raises:
-            InvalidRequest: it cannot or must not be read.
+            InvalidRequest: the file is damaged, unsupported or beyond a limit.
         """
         header = await self._run(lambda: read_header(take(), image, limits=self._limits, field=field))
         await self._memory.take(header.decode_bytes)
@@ -72,13 +69,13 @@ class PictureReader:
         return await asyncio.wrap_future(future)
 
 
-class MemoryInTurn:
-    """Bytes that some may take; whoever finds too few left waits, first come, first served.
+class FairMemory:
+    """A memory budget whose waiters are served in order of arrival.
 
     To be used in the event loop.
 
     Args:
-        limit: of all together. One that wants more is served when nobody has any.
+        limit: bytes held at the same time. A request for more is granted once nothing else is held.
     """
 
     def __init__(self, limit: int) -> None:
@@ -87,17 +84,17 @@ class MemoryInTurn:
         self.held = 0
 
     async def take(self, count: int) -> None:
-        """Wait for so many bytes; to be given back by `give`."""
+        """Wait for so many bytes; return them with `give`."""
         if not self._waiting and self._fits(count):
             self.held += count
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (count, turn)
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (count, granted)
         self._waiting.append(entry)
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if granted.done() and not granted.cancelled():
                 self.give(count)
             else:
                 with suppress(ValueError):  # It was passed over already.
@@ -106,16 +103,16 @@ class MemoryInTurn:
             raise
 
     def give(self, count: int) -> None:
-        """So many bytes are free again."""
+        """Return so many bytes."""
         self.held -= count
         self._serve()
 
     def _serve(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
-            count, turn = self._waiting.popleft()
-            if not turn.done():
+            count, granted = self._waiting.popleft()
+            if not granted.done():
                 self.held += count
-                turn.set_result(None)
+                granted.set_result(None)
 
     def _fits(self, count: int) -> bool:
         return not self.held or self.held + count <= self._limit

@@ -42,7 +42,7 @@ class Link(NamedTuple):
     weight: float
 
 
-def choose_heads(attention: Weights, layers: Sequence[int], heads: Sequence[int]) -> Weights:
+def select_heads(attention: Weights, layers: Sequence[int], heads: Sequence[int]) -> Weights:
     """Some layers and heads of attention [layer, head, target, source], in the order given."""
     return attention[np.ix_(layers, heads)]
 

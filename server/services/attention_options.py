@@ -1,7 +1,4 @@
-"""Reads which attention a caller wants, and checks that the model has it.
-
-It does not know text, results or how attention is computed.
-"""
+"""Reads and validates the attention options of a request, and checks that the model has attention to return."""
 
 from __future__ import annotations
 
@@ -27,15 +24,15 @@ _BY_WORD = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionChoice:
-    """Which attention a caller wants.
+class AttentionOptions:
+    """Which attention a caller wants, and in which form.
 
     Attributes:
-        by_word: words instead of tokens on both axes.
-        keep_heads: every chosen layer and head instead of one mean.
-        layers, heads: that are returned or averaged; None for the mean over the bundle's alignment heads.
+        by_word: one row and column per word instead of per token.
+        keep_heads: each selected layer and head by itself instead of their mean.
+        layers, heads: selected indices; None for the mean over the bundle's alignment heads.
         encoding: of the weights.
-        top_k: largest weights kept of each row; None for all.
+        top_k: how many of the largest weights of each row are sent; None for all.
     """
 
     by_word: bool
@@ -52,15 +49,15 @@ class AttentionChoice:
 
 
 def read_encoder_attention(encoding: attention_pb2.AttentionEncoding.ValueType, bundle: LoadedBundle) -> Encoding:
-    """Check that a model has self-attention over pictures to give, and how it is wanted.
+    """Read the encoding in which a caller wants the encoder's self-attention over a picture.
 
     Raises:
-        InvalidRequest: there is no such encoding.
+        InvalidRequest: the encoding is unknown.
         UnsupportedByModel: the model has no such attention.
     """
     found = _ENCODINGS.get(encoding)
     if found is None:
-        raise InvalidRequest("encoder_attention", f"{encoding} is no AttentionEncoding")
+        raise InvalidRequest("encoder_attention", f"unknown AttentionEncoding {encoding}")
     if not bundle.shows_encoder_attention:
         raise UnsupportedByModel(
             "NO_ENCODER_ATTENTION", f"the encoder of model {bundle.key.name} has no self-attention to return"
@@ -68,41 +65,42 @@ def read_encoder_attention(encoding: attention_pb2.AttentionEncoding.ValueType, 
     return found
 
 
-def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle) -> AttentionChoice:
-    """Check which attention is wanted of a model.
+def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle) -> AttentionOptions:
+    """Read the attention options of a request and validate them against the model.
 
     Raises:
         InvalidRequest: names the field, the limit and what was sent.
-        UnsupportedByModel: the model has no attention to give.
+        UnsupportedByModel: the model has no attention.
     """
     by_word = _BY_WORD.get(options.granularity)
     if by_word is None:
-        raise InvalidRequest("attention.granularity", f"{options.granularity} is no AttentionGranularity")
+        raise InvalidRequest("attention.granularity", f"unknown AttentionGranularity {options.granularity}")
     encoding = _ENCODINGS.get(options.encoding)
     if encoding is None:
-        raise InvalidRequest("attention.encoding", f"{options.encoding} is no AttentionEncoding")
+        raise InvalidRequest("attention.encoding", f"unknown AttentionEncoding {options.encoding}")
     if options.reduction not in attention_pb2.AttentionReduction.values():
-        raise InvalidRequest("attention.reduction", f"{options.reduction} is no AttentionReduction")
+        raise InvalidRequest("attention.reduction", f"unknown AttentionReduction {options.reduction}")
     if options.HasField("top_k") and options.top_k < 1:
-        raise InvalidRequest("attention.top_k", f"is {options.top_k}, expected at least 1")
+        raise InvalidRequest("attention.top_k", f"must be at least 1, got {options.top_k}")
     if not bundle.layers:
         raise UnsupportedByModel("NO_ATTENTION", f"model {bundle.key.name} has no attention to return")
     aligned = options.reduction in (
         attention_pb2.ATTENTION_REDUCTION_UNSPECIFIED,
         attention_pb2.ATTENTION_REDUCTION_ALIGNMENT,
     )
-    for field, chosen, count in (("layers", options.layers, bundle.layers), ("heads", options.heads, bundle.heads)):
-        if aligned and chosen:
+    for field, selected, count in (("layers", options.layers, bundle.layers), ("heads", options.heads, bundle.heads)):
+        if aligned and selected:
             raise InvalidRequest(
-                f"attention.{field}", "does not go with the reduction ALIGNMENT, whose heads the model names"
+                f"attention.{field}",
+                "cannot be combined with the reduction ALIGNMENT, whose heads are fixed by the model",
             )
-        if len(chosen) > count:
-            raise InvalidRequest(f"attention.{field}", f"has {len(chosen)} {field}, and the model has {count}")
-        for index, value in enumerate(chosen):
+        if len(selected) > count:
+            raise InvalidRequest(f"attention.{field}", f"has {len(selected)} {field}; the model has {count}")
+        for index, value in enumerate(selected):
             check_within(f"attention.{field}[{index}]", value, 0, count - 1)
-        if len(set(chosen)) < len(chosen):
-            raise InvalidRequest(f"attention.{field}", "names one of them twice")
-    return AttentionChoice(
+        if len(set(selected)) < len(selected):
+            raise InvalidRequest(f"attention.{field}", "contains a duplicate")
+    return AttentionOptions(
         by_word=by_word,
         keep_heads=options.reduction == attention_pb2.ATTENTION_REDUCTION_NONE,
         layers=None if aligned else tuple(options.layers or range(bundle.layers)),

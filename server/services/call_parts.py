@@ -1,7 +1,4 @@
-"""Takes the items of a call, texts or pictures, through the engine, each with its own answer or its own error.
-
-It does not know what an item is, protobuf, or scheduling.
-"""
+"""Decodes the items of a call, texts or pictures alike, so that each gets its own answer or its own error."""
 
 from __future__ import annotations
 
@@ -23,21 +20,21 @@ Decode = Callable[
     Awaitable[Sequence[tuple[DecodeResult, ...] | RegardError]],
 ]
 
-# Writing a reply with this many tokens, or this many cells of attention, takes about as long as handing it to a thread.
+# Writing a reply with this many tokens or cells of attention takes about as long as handing it to a thread.
 _SMALL_TOKENS = 512
 _SMALL_CELLS = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(Generic[Item]):
-    """One item of a call, ready for the engine.
+    """One item of a call, ready to be decoded.
 
     Attributes:
-        item: what its reply is written from.
+        item: what its reply is written from, besides the results.
         requests: for the engine.
-        sources: its sentences, those included that the model is not asked for; of a picture 1.
-        source_tokens: in them; of a picture 0.
-        target_tokens: given with it.
+        sources: number of its sentences, including those that need no model; 1 for a picture.
+        source_tokens: in all sentences; 0 for a picture.
+        target_tokens: of a given target.
     """
 
     item: Item
@@ -48,7 +45,7 @@ class Prepared(Generic[Item]):
 
 
 def find_model(registry: Registry, name: str, version: str, task: Task, call: Call) -> LoadedBundle:
-    """Find the model that answers a call, and note it there.
+    """Find the model that answers a call, and record it in the call.
 
     Raises:
         ModelNotFound: there is none.
@@ -63,17 +60,17 @@ def find_model(registry: Registry, name: str, version: str, task: Task, call: Ca
 async def decode_items(
     decode: Decode, metrics: Metrics, key: ModelKey, items: Sequence[Prepared[Item] | RegardError], call: Call
 ) -> list[tuple[Item, tuple[DecodeResult, ...]] | RegardError]:
-    """Decode what could be prepared; keep the errors of the rest, and of what fails on the way, in their places.
+    """Decode the items that could be prepared; an item that fails, then or before, keeps its error in its place.
 
     Args:
-        decode: decodes the segments of some items; see `regard.server.services.submission`.
-        metrics: gets the times of segments.
+        decode: decodes the segments of several items; see `regard.server.services.submission`.
+        metrics: records the times of segments.
         key: the model.
         items: of the call.
-        call: is told what it asked of the engine and got.
+        call: records the numbers of segments and tokens.
 
     Raises:
-        RegardError: it concerns the whole call; see `alone`.
+        RegardError: an error that concerns the whole call; see `raise_call_errors`.
     """
     requests: list[Sequence[DecodeRequest]] = [() if isinstance(item, RegardError) else item.requests for item in items]
     call.segments = sum(map(len, requests))
@@ -87,11 +84,11 @@ async def decode_items(
         else:
             answers.append((item.item, outcome))
             _observe(outcome, metrics, call)
-    return alone(answers)
+    return raise_call_errors(answers)
 
 
-def alone(items: Sequence[Item | RegardError]) -> list[Item | RegardError]:
-    """The items, unless an error concerns the call: one that no item can be blamed for, or that of the only item."""
+def raise_call_errors(items: Sequence[Item | RegardError]) -> list[Item | RegardError]:
+    """Return the items, or raise an error that concerns the whole call: a server-side one, or that of the only item."""
     for item in items:
         if isinstance(item, RegardError) and (len(items) == 1 or not isinstance(item, CallerError | EngineFault)):
             raise item
@@ -99,7 +96,7 @@ def alone(items: Sequence[Item | RegardError]) -> list[Item | RegardError]:
 
 
 def is_small(call: Call, items: int, *, cells: int) -> bool:
-    """Whether writing the reply takes no time worth a thread; `cells` is the attention in it."""
+    """Whether a reply, with so many cells of attention, is quicker written here than handed to a thread."""
     return call.source_tokens + call.target_tokens <= _SMALL_TOKENS and cells <= _SMALL_CELLS and items <= _SMALL_TOKENS
 
 

@@ -9,14 +9,14 @@ from regard.server.bundle.image_input import ImageInput
 from regard.server.pictures.pixels import Picture
 from regard.server.request import DecodeResult, Hypothesis, Weights
 from regard.server.services.alignment import Encoding, merge_targets
-from regard.server.services.attention_options import AttentionChoice
+from regard.server.services.attention_options import AttentionOptions
 from regard.server.services.hypothesis_messages import (
     all_finite,
-    chosen_weights,
     fill_hypothesis,
     fill_timing,
     fill_values,
     fill_weights,
+    selected_weights,
 )
 from regard.server.text.tokenization import RenderedTarget, TextPipeline
 from regard.v1 import attention_pb2, captioning_pb2
@@ -28,7 +28,7 @@ def write_caption(
     *,
     pipeline: TextPipeline,
     image: ImageInput,
-    attention: AttentionChoice | None,
+    attention: AttentionOptions | None,
     encoder_attention: Encoding | None,
 ) -> captioning_pb2.CaptionResult:
     """Write the answer to one picture.
@@ -80,9 +80,9 @@ def _fill_maps(
     hypothesis: Hypothesis,
     target: RenderedTarget,
     image: ImageInput,
-    choice: AttentionChoice,
+    options: AttentionOptions,
 ) -> None:
-    weights = chosen_weights(hypothesis, choice)
-    if choice.by_word:
+    weights = selected_weights(hypothesis, options)
+    if options.by_word:
         weights = merge_targets(weights, target.words)
-    fill_weights(reply, weights, choice, axes=("row", "column"), shape=(image.rows, image.columns), largest="k")
+    fill_weights(reply, weights, options, axes=("row", "column"), shape=(image.rows, image.columns), largest="k")

@@ -17,7 +17,7 @@ from regard.server.pictures.picture_reader import PictureReader
 from regard.server.pictures.pixels import Picture
 from regard.server.request import CallContext, DecodeRequest, ModelKey
 from regard.server.services.call import Call, PendingReply
-from regard.server.services.call_parts import Decode, Prepared, alone, decode_items, find_model, is_small
+from regard.server.services.call_parts import Decode, Prepared, decode_items, find_model, is_small, raise_call_errors
 from regard.server.services.caption_replies import write_caption
 from regard.server.services.hypothesis_messages import write_item_error, write_model
 from regard.server.services.request_messages import CaptionOrder, read_caption_request
@@ -126,4 +126,4 @@ class CaptionService:
                 context=context,
             )
             items.append(Prepared(item=picture, requests=[asked], sources=1))
-        return alone(items)
+        return raise_call_errors(items)

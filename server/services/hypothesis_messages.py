@@ -16,13 +16,13 @@ from regard.server.errors import InvalidRequest, RegardError
 from regard.server.request import FinishReason, Hypothesis, Timing, Weights
 from regard.server.services.alignment import (
     Encoding,
-    choose_heads,
     encode_columns,
     encode_weights,
     keep_largest,
     mean_of_heads,
+    select_heads,
 )
-from regard.server.services.attention_options import AttentionChoice
+from regard.server.services.attention_options import AttentionOptions
 from regard.server.text.tokenization import RenderedTarget
 from regard.server.text.word_grouping import Word
 from regard.v1 import attention_pb2, decoding_pb2
@@ -106,7 +106,7 @@ def fill_words(reply: RepeatedCompositeFieldContainer[attention_pb2.Word], words
 def fill_weights(
     reply: attention_pb2.Attention,
     weights: Weights,
-    choice: AttentionChoice,
+    options: AttentionOptions,
     *,
     axes: Sequence[str],
     shape: Sequence[int],
@@ -118,16 +118,16 @@ def fill_weights(
         axes, shape: names and sizes of what the last axis stands for.
         largest: name of the last axis if only the largest weights are kept.
     """
-    if choice.top_k is not None:
-        weights, columns = keep_largest(weights, choice.top_k)
+    if options.top_k is not None:
+        weights, columns = keep_largest(weights, options.top_k)
         reply.indices = encode_columns(columns)
         axes, shape = (largest,), (weights.shape[-1],)
-    reply.axes.extend(("layer", "head", "target", *axes) if choice.keep_heads else ("target", *axes))
-    if choice.keep_heads:
-        reply.layers.extend(choice.layers or ())
-        reply.heads.extend(choice.heads or ())
+    reply.axes.extend(("layer", "head", "target", *axes) if options.keep_heads else ("target", *axes))
+    if options.keep_heads:
+        reply.layers.extend(options.layers or ())
+        reply.heads.extend(options.heads or ())
     reply.shape.extend((*weights.shape[:-1], *shape))
-    fill_values(reply, weights, choice.encoding)
+    fill_values(reply, weights, options.encoding)
 
 
 def fill_values(reply: attention_pb2.Attention, weights: Weights, encoding: Encoding) -> None:
@@ -136,18 +136,18 @@ def fill_values(reply: attention_pb2.Attention, weights: Weights, encoding: Enco
     reply.values = encode_weights(weights, encoding)
 
 
-def chosen_weights(hypothesis: Hypothesis, choice: AttentionChoice) -> Weights:
+def selected_weights(hypothesis: Hypothesis, options: AttentionOptions) -> Weights:
     """Attention of the layers and heads that a caller wants: [target, source] or [layer, head, target, source].
 
     Raises:
         ValueError: a number is not finite, or layers and heads were not kept.
     """
-    if choice.layers is None or choice.heads is None:
+    if options.layers is None or options.heads is None:
         return all_finite(hypothesis.alignment)
     if hypothesis.attention is None:
         raise ValueError("layers and heads of attention were asked for but not kept")
-    chosen = choose_heads(all_finite(hypothesis.attention), choice.layers, choice.heads)
-    return chosen if choice.keep_heads else mean_of_heads(chosen)
+    chosen = select_heads(all_finite(hypothesis.attention), options.layers, options.heads)
+    return chosen if options.keep_heads else mean_of_heads(chosen)
 
 
 def _finite(value: float) -> float:

@@ -19,10 +19,10 @@ from regard.server.bundle.bundle import LoadedBundle
 from regard.server.bundle.languages import choose_language
 from regard.server.errors import InvalidRequest
 from regard.server.services.alignment import Encoding
-from regard.server.services.attention_options import AttentionChoice, read_attention, read_encoder_attention
+from regard.server.services.attention_options import AttentionOptions, read_attention, read_encoder_attention
 from regard.server.services.decoding_options import (
     DEFAULT_LENGTH_PENALTY,
-    DecodingChoice,
+    DecodingOptions,
     check_length_penalty,
     read_decoding,
 )
@@ -40,8 +40,8 @@ class TranslateOrder:
 
     texts: tuple[str, ...]
     end_id: int
-    decoding: DecodingChoice
-    attention: AttentionChoice | None
+    decoding: DecodingOptions
+    attention: AttentionOptions | None
     priority: int
 
 
@@ -52,7 +52,7 @@ class ScoreOrder:
     pairs: tuple[tuple[str, str], ...]
     end_id: int
     length_penalty: float
-    attention: AttentionChoice | None
+    attention: AttentionOptions | None
     priority: int
 
 
@@ -64,8 +64,8 @@ class CaptionOrder:
         encoder_attention: how the weights of the encoder's self-attention are sent; None to send none.
     """
 
-    decoding: DecodingChoice
-    attention: AttentionChoice | None
+    decoding: DecodingOptions
+    attention: AttentionOptions | None
     encoder_attention: Encoding | None
     priority: int
 
@@ -115,11 +115,11 @@ def read_caption_request(
     """As `read_translate_request`. No pictures are fine."""
     check_count("images", len(request.images), limits.max_images)
     refuse_unknown_fields(request)
-    looked = request.HasField("encoder_attention")
+    wanted = request.HasField("encoder_attention")
     return CaptionOrder(
         decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
-        encoder_attention=read_encoder_attention(request.encoder_attention, bundle) if looked else None,
+        encoder_attention=read_encoder_attention(request.encoder_attention, bundle) if wanted else None,
         priority=request.priority,
     )
 
@@ -133,9 +133,9 @@ def check_text(text: str, *, field: str, limits: Limits) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidRequest(field, f"is not Unicode: half of a surrogate pair at character {error.start}") from None
+        raise InvalidRequest(field, f"is not valid Unicode: unpaired surrogate at character {error.start}") from None
     if size > limits.max_text_bytes:
-        raise InvalidRequest(field, f"has {size} bytes, and the limit is {limits.max_text_bytes}")
+        raise InvalidRequest(field, f"has {size} bytes; the limit is {limits.max_text_bytes}")
 
 
 def refuse_unknown_fields(message: Message, path: str = "") -> None:
@@ -146,7 +146,9 @@ def refuse_unknown_fields(message: Message, path: str = "") -> None:
     """
     unknown = UnknownFieldSet(message)
     if len(unknown):
-        raise InvalidRequest(path or "request", f"has field number {unknown[0].field_number}, unknown to this server")
+        raise InvalidRequest(
+            path or "request", f"has field number {unknown[0].field_number}, which this server does not know"
+        )
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue

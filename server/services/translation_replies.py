@@ -12,14 +12,14 @@ import numpy as np
 from regard.server.bundle.bundle import LoadedBundle
 from regard.server.request import DecodeResult, FinishReason, Hypothesis, Timing
 from regard.server.services.alignment import link_words, merge_words
-from regard.server.services.attention_options import AttentionChoice
+from regard.server.services.attention_options import AttentionOptions
 from regard.server.services.hypothesis_messages import (
     all_finite,
-    chosen_weights,
     fill_hypothesis,
     fill_timing,
     fill_weights,
     fill_words,
+    selected_weights,
 )
 from regard.server.text.tokenization import EncodedTarget, RenderedTarget, SourceSegment, TextPipeline
 from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
@@ -32,7 +32,7 @@ def write_translation(
     *,
     pipeline: TextPipeline,
     bundle: LoadedBundle,
-    attention: AttentionChoice | None,
+    attention: AttentionOptions | None,
 ) -> translation_pb2.TranslationResult:
     """Write the answer to one text; without segments it is empty.
 
@@ -71,7 +71,7 @@ def write_score(
     target: EncodedTarget,
     result: DecodeResult,
     *,
-    attention: AttentionChoice | None,
+    attention: AttentionOptions | None,
 ) -> translation_pb2.ScoreResult:
     """Write the score of one given target.
 
@@ -116,7 +116,7 @@ def _fill_hypothesis(
     segment: SourceSegment,
     hypothesis: Hypothesis,
     target: RenderedTarget,
-    choice: AttentionChoice | None,
+    options: AttentionOptions | None,
 ) -> None:
     fill_hypothesis(reply, hypothesis, target)
     if hypothesis.alignment.shape[1]:
@@ -130,8 +130,8 @@ def _fill_hypothesis(
                 target_span={"start": written.start, "end": written.end},
                 weight=link.weight,
             )
-    if choice is not None:
-        _fill_attention(reply.attention, segment, hypothesis, target, choice)
+    if options is not None:
+        _fill_attention(reply.attention, segment, hypothesis, target, options)
 
 
 def _fill_attention(
@@ -139,9 +139,9 @@ def _fill_attention(
     segment: SourceSegment,
     hypothesis: Hypothesis,
     target: RenderedTarget,
-    choice: AttentionChoice,
+    options: AttentionOptions,
 ) -> None:
-    weights = chosen_weights(hypothesis, choice)
-    if choice.by_word:
+    weights = selected_weights(hypothesis, options)
+    if options.by_word:
         weights = merge_words(weights, target.words, segment.words)
-    fill_weights(reply, weights, choice, axes=("source",), shape=weights.shape[-1:], largest="source")
+    fill_weights(reply, weights, options, axes=("source",), shape=weights.shape[-1:], largest="source")

@@ -14,9 +14,17 @@ from regard.server.errors import CallerError, InvalidRequest, RegardError
 from regard.server.metrics import Metrics
 from regard.server.offload import Offload
 from regard.server.request import DecodeRequest, ModelKey, SearchOptions
-from regard.server.services.attention_options import AttentionChoice
+from regard.server.services.attention_options import AttentionOptions
 from regard.server.services.call import Call, PendingReply
-from regard.server.services.call_parts import Decode, Item, Prepared, alone, decode_items, find_model, is_small
+from regard.server.services.call_parts import (
+    Decode,
+    Item,
+    Prepared,
+    decode_items,
+    find_model,
+    is_small,
+    raise_call_errors,
+)
 from regard.server.services.hypothesis_messages import write_item_error, write_model
 from regard.server.services.request_messages import check_text, read_score_request, read_translate_request
 from regard.server.services.status import status_number
@@ -125,7 +133,7 @@ class TranslationService:
             source = order.pairs[index][0]
             segments = pipeline.prepare(source, split=False, field=f"{field}.source", end_id=order.end_id)
             if not segments:
-                raise InvalidRequest(f"{field}.source", "is blank; there is nothing that a target could translate")
+                raise InvalidRequest(f"{field}.source", "is blank, so there is nothing to score a target against")
             target = pipeline.encode_target(order.pairs[index][1], field=f"{field}.target")
             request = DecodeRequest(
                 source=segments[0].ids,
@@ -186,10 +194,10 @@ class TranslationService:
                 limit = self.limits.max_segments_per_call
                 raise InvalidRequest(field, f"at most {limit} sentences in one call; {field}[{index}] exceeds that")
             call.reservation.add(_BYTES_PER_TOKEN * (item.source_tokens + item.target_tokens))
-        return alone(items)
+        return raise_call_errors(items)
 
 
-def _cells(call: Call, attention: AttentionChoice | None) -> int:
+def _cells(call: Call, attention: AttentionOptions | None) -> int:
     return call.source_tokens * call.target_tokens if attention is not None else 0
 
 

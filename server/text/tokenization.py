@@ -115,7 +115,7 @@ class TextPipeline:
         clean = blank_invisible(text)
         sentences = find_sentences(clean, language=self._language) if split else _whole(clean)
         if max_segments is not None and len(sentences) > max_segments:
-            raise InvalidRequest(field, f"has {len(sentences)} sentences, and the limit is {max_segments}")
+            raise InvalidRequest(field, f"has {len(sentences)} sentences; the limit is {max_segments}")
         segments: list[SourceSegment] = []
         for span in sentences:
             ids, starts = self._encode(clean, span, offsets, limit=self._max_source_tokens, ending=1, field=field)
@@ -218,7 +218,7 @@ class TextPipeline:
         if count + ending > limit:
             counted = "included" if ending else "not counted"
             raise InvalidRequest(
-                field, f"{where} has {count + ending} tokens, and the limit is {limit}, end of sentence {counted}"
+                field, f"{where} has {count + ending} tokens; the limit is {limit}, end of sentence {counted}"
             )
         return encoding.ids[:count], [start for start, _ in encoding.offsets[:count]]
 
@@ -247,7 +247,7 @@ def _byte_offsets(text: str, field: str) -> ByteOffsets:
     try:
         return ByteOffsets(text)
     except UnicodeEncodeError as error:
-        raise InvalidRequest(field, f"is not Unicode: half of a surrogate pair at character {error.start}") from None
+        raise InvalidRequest(field, f"is not valid Unicode: unpaired surrogate at character {error.start}") from None
 
 
 def _whole(text: str) -> list[Span]:

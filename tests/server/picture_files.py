@@ -76,7 +76,7 @@ def png(picture: Image.Image | None = None, **options: Any) -> bytes:
     return saved(scene() if picture is None else picture, "PNG", **options)
 
 
-def turned(orientation: int, kind: str, picture: Image.Image | None = None) -> bytes:
+def rotated(orientation: int, kind: str, picture: Image.Image | None = None) -> bytes:
     """A file whose pixels lie as a camera that was held that way would write them, and that says so."""
     upright = scene() if picture is None else picture
     undo = _UNDO[orientation]
@@ -196,9 +196,9 @@ def all_alike() -> dict[str, bytes]:
         "TIFF": saved(scene(), "TIFF"),
         "compressed TIFF": saved(scene(), "TIFF", compression="tiff_lzw"),
         "TIFF in LAB": lab_tiff(),
-        **{f"JPEG, orientation {number}": turned(number, "JPEG") for number in range(1, 9)},
-        **{f"PNG, orientation {number}": turned(number, "PNG") for number in range(1, 9)},
-        **{f"TIFF, orientation {number}": turned(number, "TIFF") for number in (3, 6)},
+        **{f"JPEG, orientation {number}": rotated(number, "JPEG") for number in range(1, 9)},
+        **{f"PNG, orientation {number}": rotated(number, "PNG") for number in range(1, 9)},
+        **{f"TIFF, orientation {number}": rotated(number, "TIFF") for number in (3, 6)},
     }
 
 
@@ -223,12 +223,12 @@ def all_damaged() -> dict[str, bytes]:
 
 
 def none_at_all() -> dict[str, tuple[bytes, str]]:
-    """Files that are no pictures, or of kinds that are not read, and what must be said of each."""
+    """Files that are not pictures or in unsupported formats, and what the refusal of each must say."""
     entity = b'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY x SYSTEM "file:///etc/hostname">]><svg>&x;</svg>'
     return {
         "nothing": (b"", "is empty"),
-        "the first bytes of a JPEG": (b"\xff\xd8\xff", "no picture"),
-        "a text": (b"this is no picture", "no picture"),
+        "the first bytes of a JPEG": (b"\xff\xd8\xff", "not a supported image"),
+        "a text": (b"this is no picture", "not a supported image"),
         "a data URI": (b"data:image/png;base64,iVBORw0KGgo=", "data URI"),
         "an error page": (b"<!DOCTYPE html><html><body>404</body></html>", "HTML"),
         "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>', "SVG"),

@@ -106,7 +106,7 @@ def test_a_reply_arrives() -> None:
 def test_bytes_that_are_no_request_are_the_callers_fault(raw: bytes) -> None:
     code, message, _, _ = ask(echo, raw)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "malformed protobuf, or a text that is not UTF-8" in message
+    assert "malformed protobuf, or text that is not UTF-8" in message
 
 
 def test_a_domain_error_becomes_its_status_with_details() -> None:

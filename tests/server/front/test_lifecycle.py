@@ -361,7 +361,7 @@ def test_a_server_started_to_ignore_ctrl_c_is_spared_by_it_and_still_ends_at_sig
         (["--models", "absent"], "absent"),
         (["--profile", "unheard-of"], "unheard-of"),
         (["--default-model", "unheard-of"], "unheard-of"),
-        (["--workers", "-1"], "--workers: must be from 1 to 1024, not -1"),
+        (["--workers", "-1"], "--workers: must be between 1 and 1024, got -1"),
         (["--port-file", "absent/port"], "--port-file: cannot write absent/port"),
     ],
 )

@@ -65,9 +65,9 @@ def test_every_error_has_its_status(error: RegardError, code: grpc.StatusCode) -
 
 
 def test_a_wrong_value_is_told_by_field() -> None:
-    refusal = refusal_of(InvalidRequest("decoding.beam_size", "must be from 1 to 16, not 99"))
+    refusal = refusal_of(InvalidRequest("decoding.beam_size", "must be between 1 and 16, got 99"))
     (violation,) = detail_of(refusal, error_details_pb2.BadRequest).field_violations
-    assert (violation.field, violation.description) == ("decoding.beam_size", "must be from 1 to 16, not 99")
+    assert (violation.field, violation.description) == ("decoding.beam_size", "must be between 1 and 16, got 99")
 
 
 def test_a_missing_model_is_told_as_a_resource() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -50,16 +52,23 @@ def test_limits_are_settings_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("flags", "environment", "said"),
     [
-        (["--device", "gpu"], {}, "--device: must be auto, cpu or cuda, not 'gpu'"),
-        (["--workers", "many"], {}, "--workers: expected a whole number, not 'many'"),
-        (["--workers", "0"], {}, "--workers: must be from 1 to 1024, not 0"),
-        (["--grace", "nan"], {}, "--grace: must be from 0 to 86400, not nan"),
+        (["--device", "gpu"], {}, "--device: must be auto, cpu or cuda, got 'gpu'"),
+        (["--workers", "many"], {}, "--workers: expected a whole number, got 'many'"),
+        (["--workers", "0"], {}, "--workers: must be between 1 and 1024, got 0"),
+        (["--grace", "nan"], {}, "--grace: must be between 0 and 86400, got nan"),
         (["--address", "localhost"], {}, "--address: expected HOST:PORT"),
-        (["--max-texts", "0"], {}, "--max-texts: must be from 1"),
-        ([], {"REGARD_LOG_TEXTS": "perhaps"}, "REGARD_LOG_TEXTS: expected true or false, not 'perhaps'"),
+        (["--max-texts", "0"], {}, "--max-texts: must be between 1"),
+        ([], {"REGARD_LOG_TEXTS": "perhaps"}, "REGARD_LOG_TEXTS: expected true or false, got 'perhaps'"),
         ([], {"REGARD_QUEUE_LIMIT": ""}, "REGARD_QUEUE_LIMIT: expected a whole number"),
         ([], {"REGARD_QUEUE_LIMITS": "9"}, "REGARD_QUEUE_LIMITS: no such setting; did you mean REGARD_QUEUE_LIMIT?"),
         (["--config", "absent.toml"], {}, "--config: cannot read absent.toml"),
+        (["--queue-limit", "256"], {}, "--queue-limit: must be at least --max-segments-per-call (512), got 256"),
+        ([], {"REGARD_ROWS": "8"}, "REGARD_ROWS: must be at least --max-beam-size (16), got 8"),
+        (
+            ["--max-bytes-held", "9"],
+            {},
+            "--max-bytes-held: must be at least four times --max-message-bytes",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_it_was_given_under(
@@ -75,9 +84,9 @@ def test_a_wrong_value_is_refused_by_the_name_it_was_given_under(
     ("content", "said"),
     [
         ("que-limit = 1", "que-limit: no such setting; did you mean queue-limit?"),
-        ("rows = true", "rows: expected a whole number, not true"),
-        ("rows = 2.5", "rows: expected a whole number, not 2.5"),
-        ('log-format = "xml"', "log-format: must be text or json, not 'xml'"),
+        ("rows = true", "rows: expected a whole number, got true"),
+        ("rows = 2.5", "rows: expected a whole number, got 2.5"),
+        ('log-format = "xml"', "log-format: must be text or json, got 'xml'"),
         ("rows = ", "is not TOML"),
         ("[limits]\nmax-texts = 3", "limits: no such setting; did you mean"),
     ],
@@ -113,6 +122,21 @@ def test_help_shows_every_flag_and_examples() -> None:
     for flag in ("--models", "--device", "--queue-limit", "--log-texts", "--grace", "--config", "REGARD_QUEUE_LIMIT"):
         assert flag in text
     assert "regard serve --models /srv/models --address 0.0.0.0:50051" in text
+
+
+def test_every_example_in_the_help_is_accepted(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser(prog="regard serve")
+    add_arguments(parser)
+    text = parser.format_help()
+    examples = re.findall(r"  regard serve(.*)", text.partition("examples:")[2])
+    assert len(examples) >= 4
+    for example in examples:
+        read(*shlex.split(example))
+    (lines,) = re.findall(r"--config \((.*?)\)", " ".join(text.split()))
+    file = tmp_path / "regard.toml"
+    file.write_text(lines.replace("; ", "\n"))
+    settings = read("--config", str(file))
+    assert (settings.queue_limit, settings.models) == (2048, (Path("a"), Path("b")))
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from regard.server.request import Weights
 from regard.server.services.alignment import (
     Encoding,
     Link,
-    choose_heads,
     encode_columns,
     encode_weights,
     keep_largest,
     link_words,
     mean_of_heads,
     merge_words,
+    select_heads,
 )
 
 
@@ -140,7 +140,7 @@ def test_kept_weights_are_those_of_their_columns_and_none_is_larger(seed: int, c
 
 def test_layers_and_heads_are_chosen_in_the_order_asked_for() -> None:
     tokens = np.arange(2 * 3 * 1 * 2, dtype=np.float32).reshape(2, 3, 1, 2)
-    chosen = choose_heads(tokens, [1], [2, 0])
+    chosen = select_heads(tokens, [1], [2, 0])
     np.testing.assert_array_equal(chosen, tokens[1:, [2, 0]])
 
 

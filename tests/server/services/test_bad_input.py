@@ -91,7 +91,7 @@ def test_the_bound_of_a_sentence_is_exact_and_told_in_tokens(words: int) -> None
             if words <= 255:
                 assert len((await call).results[0].segments[0].source_tokens) == words + 1
             else:
-                with pytest.raises(grpc.aio.AioRpcError, match="257 tokens, and the limit is 256") as caught:
+                with pytest.raises(grpc.aio.AioRpcError, match="257 tokens; the limit is 256") as caught:
                     await call
                 assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             await is_well(served)
@@ -102,7 +102,7 @@ def test_the_bound_of_a_sentence_is_exact_and_told_in_tokens(words: int) -> None
 def test_a_text_of_a_mebibyte_is_refused_by_its_size() -> None:
     async def run() -> None:
         async with serving() as served:
-            with pytest.raises(grpc.aio.AioRpcError, match="1048576 bytes, and the limit is 65536"):
+            with pytest.raises(grpc.aio.AioRpcError, match="1048576 bytes; the limit is 65536"):
                 await served.translate("x" * 1048576)
             await is_well(served)
 

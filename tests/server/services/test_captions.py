@@ -47,7 +47,7 @@ def models(tmp_path: Path) -> Path:
 @in_a_loop
 async def test_a_picture_gets_its_caption_and_what_was_read_of_it(models: Path) -> None:
     async with captioning(models) as server:
-        reply = await server.caption(files.turned(6, "JPEG"))
+        reply = await server.caption(files.rotated(6, "JPEG"))
     (result,) = reply.results
     assert (reply.model.name, reply.model.version, reply.model.profile) == ("captions", "1", "cpu")
     assert result.text == result.hypotheses[0].text == SCENE
@@ -143,7 +143,7 @@ async def test_a_map_peaks_where_the_red_square_is_in_the_upright_picture(
     """D17."""
     picture = files.with_red_square(*size, corner=corner)
     async with captioning(models) as server:
-        reply = await server.caption(files.turned(orientation, "PNG", picture), attention=Attention())
+        reply = await server.caption(files.rotated(orientation, "PNG", picture), attention=Attention())
     (result,) = reply.results
     attention = result.hypotheses[0].attention
     assert list(attention.axes) == ["target", "row", "column"]

@@ -81,7 +81,7 @@ async def test_without_pictures_and_without_an_encoding_it_may_be_asked_for(tmp_
     assert result.encoder_attention.encoding == FLOAT32
     assert len(result.encoder_attention.values) == 4 * 2 * CELLS**2
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert "encoder_attention: 9" in (caught.value.details() or "")
+    assert "encoder_attention: unknown AttentionEncoding 9" in (caught.value.details() or "")
 
 
 @in_a_loop

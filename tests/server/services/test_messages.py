@@ -12,7 +12,7 @@ from tests.bundles import NULL
 from regard.server.bundle.bundle import LoadedBundle, load_bundle
 from regard.server.errors import InvalidRequest, UnsupportedByModel
 from regard.server.services.alignment import Encoding
-from regard.server.services.decoding_options import DecodingChoice
+from regard.server.services.decoding_options import DecodingOptions
 from regard.server.services.request_messages import (
     TranslateOrder,
     check_text,
@@ -52,7 +52,7 @@ def refusal(bundle: LoadedBundle, **fields: Any) -> tuple[str, str]:
 def test_a_plain_request_gets_the_defaults(bundle: LoadedBundle) -> None:
     assert translate(bundle, texts=["a", ""], priority=2) == TranslateOrder(
         texts=("a", ""),
-        decoding=DecodingChoice(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=None),
+        decoding=DecodingOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=None),
         attention=None,
         priority=2,
         end_id=3,
@@ -64,9 +64,9 @@ def test_texts_and_pairs_are_counted_before_anything_goes_through_them(bundle: L
     texts = translation_pb2.TranslateRequest(texts=["a"] * 4)
     texts.MergeFromString(unknown)
     pair = translation_pb2.TranslationPair.FromString(unknown)
-    with pytest.raises(InvalidRequest, match="has 4 texts, and the limit is 3"):
+    with pytest.raises(InvalidRequest, match="has 4 texts; the limit is 3"):
         read_translate_request(texts, bundle=bundle, limits=LIMITS)
-    with pytest.raises(InvalidRequest, match="has 4 pairs, and the limit is 3"):
+    with pytest.raises(InvalidRequest, match="has 4 pairs; the limit is 3"):
         read_score_request(translation_pb2.ScoreTranslationRequest(pairs=[pair] * 4), bundle=bundle, limits=LIMITS)
 
 
@@ -74,13 +74,13 @@ def test_no_more_layers_and_heads_are_read_than_there_are(bundle: LoadedBundle) 
     # Their number is told, not the first that is none: they are not gone through.
     layers = Attention(reduction=attention_pb2.ATTENTION_REDUCTION_NONE, layers=[99] * 1000)
     heads = Attention(reduction=attention_pb2.ATTENTION_REDUCTION_NONE, heads=[99] * 1000)
-    assert refusal(bundle, attention=layers) == ("attention.layers", "has 1000 layers, and the model has 2")
-    assert refusal(bundle, attention=heads) == ("attention.heads", "has 1000 heads, and the model has 3")
+    assert refusal(bundle, attention=layers) == ("attention.layers", "has 1000 layers; the model has 2")
+    assert refusal(bundle, attention=heads) == ("attention.heads", "has 1000 heads; the model has 3")
 
 
 def test_every_option_is_read(bundle: LoadedBundle) -> None:
     options = Decoding(beam_size=16, n_best=3, length_penalty=0, min_length=2, max_length=9)
-    assert translate(bundle, decoding=options).decoding == DecodingChoice(
+    assert translate(bundle, decoding=options).decoding == DecodingOptions(
         beam_size=16, n_best=3, length_penalty=0.0, min_length=2, max_length=9
     )
 
@@ -88,28 +88,28 @@ def test_every_option_is_read(bundle: LoadedBundle) -> None:
 def test_no_texts_are_fine_and_too_many_are_not(bundle: LoadedBundle) -> None:
     assert translate(bundle).texts == ()
     assert len(translate(bundle, texts=["a"] * 3).texts) == 3
-    assert refusal(bundle, texts=["a"] * 4) == ("texts", "has 4 texts, and the limit is 3")
+    assert refusal(bundle, texts=["a"] * 4) == ("texts", "has 4 texts; the limit is 3")
 
 
 @pytest.mark.parametrize(
     ("options", "field", "said"),
     [
-        (Decoding(beam_size=0), "decoding.beam_size", "is 0, expected 1 to 16"),
-        (Decoding(beam_size=-1), "decoding.beam_size", "is -1, expected 1 to 16"),
-        (Decoding(beam_size=17), "decoding.beam_size", "is 17, expected 1 to 16"),
-        (Decoding(beam_size=10**9), "decoding.beam_size", "is 1000000000, expected 1 to 16"),
-        (Decoding(n_best=0), "decoding.n_best", "is 0, expected 1 to beam_size 1"),
-        (Decoding(n_best=2), "decoding.n_best", "is 2, expected 1 to beam_size 1"),
-        (Decoding(beam_size=4, n_best=5), "decoding.n_best", "is 5, expected 1 to beam_size 4"),
-        (Decoding(length_penalty=-0.1), "decoding.length_penalty", "expected 0 to 5.0"),
-        (Decoding(length_penalty=5.1), "decoding.length_penalty", "expected 0 to 5.0"),
-        (Decoding(length_penalty=math.nan), "decoding.length_penalty", "is nan, expected 0 to 5.0"),
-        (Decoding(length_penalty=math.inf), "decoding.length_penalty", "is inf, expected 0 to 5.0"),
-        (Decoding(max_length=0), "decoding.max_length", "is 0, expected 1 to 100"),
-        (Decoding(max_length=101), "decoding.max_length", "is 101, expected 1 to 100"),
-        (Decoding(min_length=-1), "decoding.min_length", "is -1, expected 0 to 100"),
-        (Decoding(min_length=101), "decoding.min_length", "is 101, expected 0 to 100"),
-        (Decoding(min_length=6, max_length=5), "decoding.min_length", "is 6, expected 0 to max_length 5"),
+        (Decoding(beam_size=0), "decoding.beam_size", "must be between 1 and 16, got 0"),
+        (Decoding(beam_size=-1), "decoding.beam_size", "must be between 1 and 16, got -1"),
+        (Decoding(beam_size=17), "decoding.beam_size", "must be between 1 and 16, got 17"),
+        (Decoding(beam_size=10**9), "decoding.beam_size", "must be between 1 and 16, got 1000000000"),
+        (Decoding(n_best=0), "decoding.n_best", "must be between 1 and beam_size (1), got 0"),
+        (Decoding(n_best=2), "decoding.n_best", "must be between 1 and beam_size (1), got 2"),
+        (Decoding(beam_size=4, n_best=5), "decoding.n_best", "must be between 1 and beam_size (4), got 5"),
+        (Decoding(length_penalty=-0.1), "decoding.length_penalty", "must be between 0 and 5.0"),
+        (Decoding(length_penalty=5.1), "decoding.length_penalty", "must be between 0 and 5.0"),
+        (Decoding(length_penalty=math.nan), "decoding.length_penalty", "must be between 0 and 5.0, got nan"),
+        (Decoding(length_penalty=math.inf), "decoding.length_penalty", "must be between 0 and 5.0, got inf"),
+        (Decoding(max_length=0), "decoding.max_length", "must be between 1 and 100, got 0"),
+        (Decoding(max_length=101), "decoding.max_length", "must be between 1 and 100, got 101"),
+        (Decoding(min_length=-1), "decoding.min_length", "must be between 0 and 100, got -1"),
+        (Decoding(min_length=101), "decoding.min_length", "must be between 0 and 100, got 101"),
+        (Decoding(min_length=6, max_length=5), "decoding.min_length", "must be between 0 and max_length (5), got 6"),
     ],
 )
 def test_values_out_of_range_are_refused_with_the_limit(
@@ -172,7 +172,7 @@ def test_a_callers_length_counts_where_it_is_shorter(bundle: LoadedBundle) -> No
 def test_lengths_of_a_segment_are_always_in_order(
     bundle: LoadedBundle, source: int, shortest: int, longest: int | None, bound: int
 ) -> None:
-    choice = DecodingChoice(beam_size=1, n_best=1, length_penalty=1.0, min_length=shortest, max_length=longest)
+    choice = DecodingOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=shortest, max_length=longest)
     search = choice.for_segment(source, replace(bundle, max_target_tokens=bound))
     assert 0 <= search.min_length <= search.max_length <= min(2 * source + 10, bound)
     assert search.max_length >= 1
@@ -218,16 +218,16 @@ UNKNOWN: Any = 99
 @pytest.mark.parametrize(
     ("options", "field", "said"),
     [
-        (Attention(granularity=UNKNOWN), "attention.granularity", "99 is no AttentionGranularity"),
-        (Attention(reduction=UNKNOWN), "attention.reduction", "99 is no AttentionReduction"),
-        (Attention(encoding=UNKNOWN), "attention.encoding", "99 is no AttentionEncoding"),
-        (Attention(top_k=0), "attention.top_k", "is 0, expected at least 1"),
-        (Attention(top_k=-3), "attention.top_k", "is -3, expected at least 1"),
-        (Attention(layers=[0]), "attention.layers", "does not go with the reduction ALIGNMENT"),
-        (Attention(heads=[0]), "attention.heads", "does not go with the reduction ALIGNMENT"),
-        (Attention(reduction=MEAN, layers=[0, 2]), "attention.layers[1]", "is 2, expected 0 to 1"),
-        (Attention(reduction=MEAN, heads=[-1]), "attention.heads[0]", "is -1, expected 0 to 2"),
-        (Attention(reduction=MEAN, heads=[1, 1]), "attention.heads", "names one of them twice"),
+        (Attention(granularity=UNKNOWN), "attention.granularity", "unknown AttentionGranularity 99"),
+        (Attention(reduction=UNKNOWN), "attention.reduction", "unknown AttentionReduction 99"),
+        (Attention(encoding=UNKNOWN), "attention.encoding", "unknown AttentionEncoding 99"),
+        (Attention(top_k=0), "attention.top_k", "must be at least 1, got 0"),
+        (Attention(top_k=-3), "attention.top_k", "must be at least 1, got -3"),
+        (Attention(layers=[0]), "attention.layers", "cannot be combined with the reduction ALIGNMENT"),
+        (Attention(heads=[0]), "attention.heads", "cannot be combined with the reduction ALIGNMENT"),
+        (Attention(reduction=MEAN, layers=[0, 2]), "attention.layers[1]", "must be between 0 and 1, got 2"),
+        (Attention(reduction=MEAN, heads=[-1]), "attention.heads[0]", "must be between 0 and 2, got -1"),
+        (Attention(reduction=MEAN, heads=[1, 1]), "attention.heads", "contains a duplicate"),
     ],
 )
 def test_attention_that_there_is_not_is_refused(
@@ -256,7 +256,7 @@ def test_fields_that_this_server_does_not_know_are_refused(bundle: LoadedBundle)
             "decoding",
         ),
     ):
-        with pytest.raises(InvalidRequest, match="has field number 99, unknown to this server") as caught:
+        with pytest.raises(InvalidRequest, match="has field number 99, which this server does not know") as caught:
             read_translate_request(request, bundle=bundle, limits=LIMITS)
         assert caught.value.field == field
 
@@ -283,10 +283,10 @@ def test_a_score_request_is_read(bundle: LoadedBundle) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"pairs": [translation_pb2.TranslationPair()] * 4}, "pairs: has 4 pairs, and the limit is 3"),
-        ({"length_penalty": math.nan}, "length_penalty: is nan"),
+        ({"pairs": [translation_pb2.TranslationPair()] * 4}, "pairs: has 4 pairs; the limit is 3"),
+        ({"length_penalty": math.nan}, "length_penalty: must be between 0 and 5.0, got nan"),
         ({"target_language": "fr"}, "target_language: 'fr' is not offered"),
-        ({"attention": Attention(top_k=0)}, "attention.top_k: is 0"),
+        ({"attention": Attention(top_k=0)}, "attention.top_k: must be at least 1, got 0"),
     ],
 )
 def test_a_wrong_score_request_is_refused(bundle: LoadedBundle, fields: dict[str, Any], said: str) -> None:
@@ -297,12 +297,12 @@ def test_a_wrong_score_request_is_refused(bundle: LoadedBundle, fields: dict[str
 
 def test_the_limit_of_a_text_counts_bytes() -> None:
     check_text("é" * 10, field="texts[0]", limits=LIMITS)
-    with pytest.raises(InvalidRequest, match=r"texts\[0\]: has 21 bytes, and the limit is 20"):
+    with pytest.raises(InvalidRequest, match=r"texts\[0\]: has 21 bytes; the limit is 20"):
         check_text("é" * 10 + "x", field="texts[0]", limits=LIMITS)
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:
-    with pytest.raises(InvalidRequest, match=r"texts\[0\]: is not Unicode: half of a surrogate pair at character 1"):
+    with pytest.raises(InvalidRequest, match=r"texts\[0\]: is not valid Unicode: unpaired surrogate at character 1"):
         check_text("x\ud800", field="texts[0]", limits=LIMITS)
 
 

@@ -11,7 +11,7 @@ from regard.server.bundle.bundle import LoadedBundle, load_bundle
 from regard.server.errors import DeadlinePassed, InvalidRequest
 from regard.server.request import DecodeResult, FinishReason, Hypothesis, Timing, Weights
 from regard.server.services.alignment import Encoding
-from regard.server.services.attention_options import AttentionChoice
+from regard.server.services.attention_options import AttentionOptions
 from regard.server.services.hypothesis_messages import write_item_error, write_model
 from regard.server.services.translation_replies import write_score, write_translation
 from regard.server.text.tokenization import SourceSegment, TextPipeline
@@ -19,7 +19,7 @@ from regard.server.text.word_grouping import Word
 from regard.v1 import attention_pb2, decoding_pb2, translation_pb2
 
 TIMING = Timing(queue_seconds=0.1, encode_seconds=0.2, decode_seconds=0.3, steps=4, mean_batch_rows=2.5)
-ALIGNMENTS = AttentionChoice(
+ALIGNMENTS = AttentionOptions(
     by_word=False, keep_heads=False, layers=None, heads=None, encoding=Encoding.FLOAT32, top_k=None
 )
 
@@ -62,7 +62,7 @@ def write(
     pipeline: TextPipeline,
     text: str,
     *tokens: list[int],
-    attention: AttentionChoice | None = None,
+    attention: AttentionOptions | None = None,
     **changes: Any,
 ) -> translation_pb2.TranslationResult:
     """The reply to a text all of whose segments are answered by the same hypotheses."""
@@ -222,7 +222,7 @@ def test_the_largest_weights_come_with_their_columns(bundle: LoadedBundle, pipel
     ],
 )
 def test_an_empty_hypothesis_has_attention_without_rows(
-    bundle: LoadedBundle, pipeline: TextPipeline, choice: AttentionChoice, shape: list[int]
+    bundle: LoadedBundle, pipeline: TextPipeline, choice: AttentionOptions, shape: list[int]
 ) -> None:
     reply = write(bundle, pipeline, "a b", [], attention=choice)
     hypothesis = reply.segments[0].hypotheses[0]

@@ -173,9 +173,9 @@ def test_control_characters_separate_words_and_are_in_none(pipeline: TextPipelin
 
 
 def test_half_a_surrogate_pair_is_refused(pipeline: TextPipeline) -> None:
-    with pytest.raises(InvalidRequest, match=r"texts\[2\]: is not Unicode: half of a surrogate pair at character 3"):
+    with pytest.raises(InvalidRequest, match=r"texts\[2\]: is not valid Unicode: unpaired surrogate at character 3"):
         pipeline.prepare("We \ud800 swam.", field="texts[2]")
-    with pytest.raises(InvalidRequest, match="target: is not Unicode"):
+    with pytest.raises(InvalidRequest, match="target: is not valid Unicode"):
         pipeline.encode_target("\udfff")
 
 
@@ -206,7 +206,7 @@ def test_the_limit_counts_tokens_and_the_end_of_sentence(byte_pieces: Path, lett
         return
     with pytest.raises(
         InvalidRequest,
-        match=r"text: the sentence at bytes 0 to 63 has 65 tokens, and the limit is 64, end of sentence included",
+        match=r"text: the sentence at bytes 0 to 63 has 65 tokens; the limit is 64, end of sentence included",
     ):
         pipeline.prepare("a" * letters)
 
@@ -224,7 +224,7 @@ def test_a_monstrous_sentence_is_refused_without_reading_it(pipeline: TextPipeli
 
 
 def test_too_many_sentences_are_refused_before_any_is_read(pipeline: TextPipeline) -> None:
-    with pytest.raises(InvalidRequest, match="text: has 3 sentences, and the limit is 2"):
+    with pytest.raises(InvalidRequest, match="text: has 3 sentences; the limit is 2"):
         pipeline.prepare("We swam. " * 2 + "x" * 60_000, max_segments=2)
     assert len(pipeline.prepare("We swam. " * 2, max_segments=2)) == 2
 
@@ -261,7 +261,7 @@ def test_a_blank_target_has_no_tokens(pipeline: TextPipeline) -> None:
 def test_a_target_may_have_as_many_tokens_as_the_model_writes(byte_pieces: Path) -> None:
     pipeline = TextPipeline(bundle_with(byte_pieces, max_target_tokens=10))
     assert len(pipeline.encode_target("a" * 9).ids) == 10
-    with pytest.raises(InvalidRequest, match=r"pairs\[0\]\.target: .* has 11 tokens, and the limit is 10"):
+    with pytest.raises(InvalidRequest, match=r"pairs\[0\]\.target: .* has 11 tokens; the limit is 10"):
         pipeline.encode_target("a" * 10, field="pairs[0].target")
 
 
