@@ -1,7 +1,4 @@
-"""What the engine tells about itself while it works.
-
-Does not know who listens; the calls come from worker threads and must be quick.
-"""
+"""What the engine reports about itself while it works; the calls come from worker threads and must be quick."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the engine is asked and what it answers: one segment in, its hypotheses out.
-
-Knows nothing of text, protobuf, threads or models; ids and numbers only.
-"""
+"""What the engine is asked and what it answers: one segment in, its hypotheses out, as ids and numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class SearchOptions:
         length_penalty: exponent of the length in the score.
         min_length: fewest target tokens, end of sentence not counted.
         max_length: most target tokens, end of sentence not counted.
-        no_repeat_ngram: no run of this many tokens occurs twice; 0 allows all.
+        no_repeat_ngram: n-gram blocking: no n-gram of this many tokens occurs twice; 0 allows all.
     """
 
     beam_size: int
@@ -129,8 +126,8 @@ class DecodeResult:
     Attributes:
         hypotheses: at most n_best, best first, no two with equal tokens.
         timing: where the time went.
-        encoder_attention: how the cells of the picture looked at each other [layer, head, query, source], if it was
-            asked for, else None.
+        encoder_attention: attention between the cells of the picture [layer, head, query, source], if it was asked
+            for, else None.
     """
 
     hypotheses: tuple[Hypothesis, ...]

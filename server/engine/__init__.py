@@ -1,4 +1,5 @@
 """Continuous batching: takes decode requests, steps them together row by row, answers each exactly once.
 
-Ids or pixels enter, hypotheses with attention leave. It does not know text, protobuf, asyncio or ONNX Runtime.
+Ids or pixels enter, hypotheses with attention leave. `segment.Segment` follows one
+request all the way. It does not know text, protobuf, asyncio or ONNX Runtime.
 """

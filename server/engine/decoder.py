@@ -1,12 +1,12 @@
-"""What the engine needs of a model: how to encode sources, how to step rows, and the sizes and ids that steer a search.
+"""Defines what the engine needs of a model: how to encode sources, how to step rows, and sizes and ids.
 
-Does not know what runs a model, nor where it is stored.
+It knows neither what runs a model nor where it is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 from regard.server.bounds import longest_target
 from regard.server.bundle.ports import PortSpec
 from regard.server.request import DecodeRequest, Ids, Pixels
+from regard.server.search.rule import OutputVocabulary
 
 Tensors = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TokenChoice:
-    """The tokens that targets of some sources are made of.
+class Shortlist:
+    """The output tokens that targets of some sources are made of.
 
     Attributes:
         source_end: the last token of those sources.
-        tokens: ids [column], ascending, as the columns of its scores are: end_id among them, none of `never`.
-        scores: name of the step's output over them.
+        tokens: ids [column], ascending, as the columns of its scores are: eos_id among them, no suppressed ones.
+        scores: name of the step's output of log-probabilities over them.
     """
 
     source_end: int
@@ -44,79 +45,89 @@ class DecoderFacts:
             reads entries up to it, and leaves or copies all others. State that `encode` does not return is all zeros.
         state_in_place: such buffers are written where they are read; `bind_step` gets the same array for both.
         vocabulary_size: ids that a source may hold are below it.
-        scores_size: columns of the scores, at most vocabulary_size; ids from there on are never generated.
-        choices: other scores that a step can make instead, over fewer tokens.
-        ids: None where a column of the scores is the id of its token; else the id of each column, and last begin_id.
-            Then scores_size, begin_id, end_id and never are columns.
+        output_size: ids that a target may hold are below it; the columns of the graph port `scores`.
+        shortlists: other log-probabilities that a step can make instead of `scores`, over fewer tokens.
         layers, heads: axes of attention; both 0 for a model without it.
         alignment_heads: (layer, head) pairs whose mean gives alignments.
-        alignment_lag: 0 if they look at what a token translates in the step that predicts it, 1 if in the next, which
-            is fed the token.
+        alignment_lag: 0 if a token's alignment is the attention of the step that predicts it, 1 if that of the next
+            step, which is fed the token.
         pad_id: fills sources up to their width.
-        begin_id: the token that decoding starts from.
-        end_id: the token that ends a target.
-        never: ids that are never generated.
+        bos_id: the token that decoding starts from.
+        eos_id: the token that ends a target.
+        suppressed_ids: never generated.
         max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
         max_target_tokens: of one segment, end of sentence not counted.
         pixels: height and width of the pictures that the model reads; None if it reads ids.
-        encoder_attention: whether `encode` can also return how the cells of pictures looked at each other.
+        encoder_attention: whether `encode` can also return the attention between the cells of pictures.
     """
 
     memory: tuple[PortSpec, ...]
     state: tuple[PortSpec, ...]
     vocabulary_size: int
-    scores_size: int
+    output_size: int
     layers: int
     heads: int
     alignment_heads: tuple[tuple[int, int], ...]
     pad_id: int
-    begin_id: int
-    end_id: int
-    never: tuple[int, ...]
+    bos_id: int
+    eos_id: int
+    suppressed_ids: tuple[int, ...]
     max_source_tokens: int
     max_target_tokens: int
     state_in_place: bool = False
     alignment_lag: int = 0
     pixels: tuple[int, int] | None = None
     encoder_attention: bool = False
-    choices: tuple[TokenChoice, ...] = ()
-    ids: Ids | None = None
+    shortlists: tuple[Shortlist, ...] = ()
 
-    def choice(self, request: DecodeRequest) -> int | None:
-        """Return which of the choices a request is decoded with; None for all tokens.
+    def shortlist(self, request: DecodeRequest) -> int | None:
+        """Return the number of the shortlist that a request is decoded with; None for all tokens.
 
-        That of its target language, unless a given target has other tokens.
+        That of its target language, unless a forced target has other tokens.
         """
-        if self.pixels is not None or not self.choices:
+        if self.pixels is not None or not self.shortlists:
             return None
         end = int(request.source[-1])
-        for place, choice in enumerate(self.choices):
-            if choice.source_end == end:
+        for number, shortlist in enumerate(self.shortlists):
+            if shortlist.source_end == end:
                 given = request.forced_target
-                return place if given is None or bool(np.isin(given, choice.tokens).all()) else None
+                return number if given is None or bool(np.isin(given, shortlist.tokens).all()) else None
         return None
 
-    def choosing(self, choice: int | None) -> DecoderFacts:
-        """Return the facts of a search among the tokens of a choice, in which columns stand for ids."""
-        if choice is None:
-            return self
-        tokens = self.choices[choice].tokens
-        return replace(
-            self,
-            scores_size=len(tokens),
-            begin_id=len(tokens),
-            end_id=int(np.searchsorted(tokens, self.end_id)),
-            never=(),
-            ids=np.append(tokens, self.begin_id),
+    def output_vocabulary(self, shortlist: int | None) -> OutputVocabulary:
+        """Return the tokens that are searched with a shortlist, or all that are generated."""
+        if shortlist is None:
+            return OutputVocabulary(
+                size=self.output_size, bos_id=self.bos_id, eos_id=self.eos_id, suppressed_ids=self.suppressed_ids
+            )
+        tokens = self.shortlists[shortlist].tokens
+        return OutputVocabulary(
+            size=len(tokens),
+            bos_id=len(tokens),
+            eos_id=int(np.searchsorted(tokens, self.eos_id)),
+            suppressed_ids=(),
+            token_ids=np.append(tokens, self.bos_id),
         )
+
+    def scores_port(self, shortlist: int | None) -> str:
+        """Return the name of the step's output of log-probabilities over the tokens of a shortlist, or over all."""
+        return "scores" if shortlist is None else self.shortlists[shortlist].scores
 
     def positions(self, source: Ids | Pixels) -> int:
         """Return how many positions of a source there are to attend to: its ids, or the cells of a picture."""
         return len(source) if self.pixels is None else self.max_source_tokens
 
-    def most_tokens(self, positions: int) -> int:
-        """Return how many tokens a target may have, end of sentence not counted; a picture's are as many as any."""
-        return longest_target(positions, self.max_target_tokens) if self.pixels is None else self.max_target_tokens
+    def target_limit(self, request: DecodeRequest) -> int:
+        """Return after how many tokens a target ends at the latest; a forced one counts its end of sentence.
+
+        A caption may be as long as the model allows, whatever the size of its picture.
+        """
+        if request.forced_target is not None:
+            return len(request.forced_target) + 1
+        longest = self.max_target_tokens
+        if self.pixels is None:
+            longest = longest_target(self.positions(request.source), longest)
+        return min(request.search.max_length, longest)
 
 
 class Decoder(Protocol):
@@ -143,8 +154,8 @@ class Decoder(Protocol):
 
         Args:
             inputs: `token`, every state and every memory tensor by name, [capacity, ...], C-contiguous.
-            outputs: `scores` or those of one of the choices, every state under `next.NAME`, and `attention` if the
-                model has it, alike.
+            outputs: `scores` or the port of one of the shortlists, every state under `next.NAME`, and `attention` if
+                the model has it, alike.
             rows: at least 1.
 
         Returns:

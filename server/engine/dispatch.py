@@ -1,6 +1,6 @@
 """Hands waiting segments to workers and outcomes to their receivers; holds the one lock between callers and workers.
 
-Does not know how threads begin and end, nor models and what is asked of them.
+It knows neither how threads begin and end nor what is asked of models.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from regard.server.engine.engine_settings import EngineSettings
-from regard.server.engine.scheduler import Job, Room, WaitingQueue
+from regard.server.engine.scheduler import Room, WaitingQueue
+from regard.server.engine.segment import Segment, Status
 from regard.server.engine.worker import Worker
 from regard.server.errors import CallCancelled, DeadlinePassed, NotServing, RegardError
 from regard.server.observer import EngineObserver
@@ -23,24 +24,24 @@ _RETRY_WHILE_STOPPING = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Seat:
+class WorkerSlot:
     """One worker and its thread, as the others see them; guarded by the lock of the dispatch.
 
     Attributes:
-        taken: out of the queue in this turn of the thread, and not yet in the hands of the worker or answered.
+        taken: out of the queue in this iteration, and not yet in the hands of the worker or answered.
         owned_rows: rows that its segments own, those of `taken` included.
         running: its segments, those of `taken` included.
-        cancellations: those that it has acted upon.
-        last_turn: when it last came by; seconds.
+        cancellations: number of calls to `Dispatch.cancel` that it has acted upon.
+        last_iteration: when it began; seconds.
         idle: it waits for work.
     """
 
     worker: Worker
-    taken: list[Job] = field(default_factory=list[Job])
+    taken: list[Segment] = field(default_factory=list[Segment])
     owned_rows: int = 0
     running: int = 0
     cancellations: int = 0
-    last_turn: float = 0.0
+    last_iteration: float = 0.0
     idle: bool = True
 
 
@@ -53,25 +54,25 @@ class Dispatch:
         self._clock = clock
         self._changed = threading.Condition()
         self._queue = WaitingQueue(capacity=settings.queue_limit)
-        self._withdrawn: list[Job] = []
-        self._open: set[Job] = set()
-        self._seats: list[Seat] = []
+        self._withdrawn: list[Segment] = []
+        self._open: set[Segment] = set()
+        self._slots: list[WorkerSlot] = []
         self._cancellations = 0
         self._reported = (0, 0)
         self._accepting = False
         self._stopping = False
         self._aborting = False
 
-    def open(self, workers: Sequence[Worker]) -> list[Seat]:
-        """Take segments from now on, for these workers. Returns the seats to call `turn` with, from one thread each."""
+    def open(self, workers: Sequence[Worker]) -> list[WorkerSlot]:
+        """Take segments from now on, for these workers. Returns what to call `iterate` with, a slot for each thread."""
         with self._changed:
             if self._accepting or self._stopping:
                 raise RuntimeError("an engine is started once")
             self._accepting = True
-            self._seats = [Seat(worker, last_turn=self._clock()) for worker in workers]
-            return self._seats
+            self._slots = [WorkerSlot(worker, last_iteration=self._clock()) for worker in workers]
+            return self._slots
 
-    def admit(self, jobs: Sequence[Job]) -> None:
+    def admit(self, segments: Sequence[Segment]) -> None:
         """Let all of these segments wait, or none.
 
         Raises:
@@ -81,46 +82,46 @@ class Dispatch:
         with self._changed:
             if not self._accepting:
                 raise NotServing("the server is starting or draining", _RETRY_WHILE_STOPPING)
-            self._queue.add(jobs)
-            self._open.update(jobs)
+            self._queue.add(segments)
+            self._open.update(segments)
             self._changed.notify_all()
 
-    def cancel(self, jobs: Sequence[Job]) -> None:
+    def cancel(self, segments: Sequence[Segment]) -> None:
         """Give up those of these segments that are not answered yet."""
         with self._changed:
-            for job in jobs:
-                job.cancelled = True
-            self._withdrawn.extend(self._queue.withdraw(jobs))
+            for segment in segments:
+                segment.cancelled = True
+            self._withdrawn.extend(self._queue.withdraw(segments))
             self._cancellations += 1
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Take no more segments; `turn` returns False when all are done."""
+        """Take no more segments; `iterate` returns False when all are done."""
         with self._changed:
             self._accepting = False
             self._stopping = True
             self._changed.notify_all()
 
     def abort(self) -> None:
-        """Answer all that is left with NotServing; `turn` returns False at once."""
+        """Answer all that is left with NotServing; `iterate` returns False at once."""
         with self._changed:
             self._aborting = True
             left = list(self._open)
             self._changed.notify_all()
-        for job in left:
-            self.finish(job, NotServing("the server is draining", _RETRY_WHILE_STOPPING))
+        for segment in left:
+            self.finish(segment, NotServing("the server is draining", _RETRY_WHILE_STOPPING))
 
-    def finish(self, job: Job, outcome: DecodeResult | RegardError) -> None:
+    def finish(self, segment: Segment, outcome: DecodeResult | RegardError) -> None:
         """Hand over the outcome of a segment, unless it has one already."""
         with self._changed:
-            if job.delivered:
+            if segment.status is Status.ANSWERED:
                 return
-            job.delivered = True
-            self._open.discard(job)
+            segment.status = Status.ANSWERED
+            self._open.discard(segment)
         try:
-            job.deliver(outcome)
+            segment.deliver(outcome)
         except Exception:
-            _log.exception("the outcome of request %s could not be handed over", job.request.context.request_id)
+            _log.exception("the outcome of request %s could not be handed over", segment.request.context.request_id)
 
     @property
     def waiting(self) -> int:
@@ -132,85 +133,85 @@ class Dispatch:
     def running(self) -> int:
         """Segments that are being encoded or have rows."""
         with self._changed:
-            return sum(seat.running for seat in self._seats)
+            return sum(slot.running for slot in self._slots)
 
     def stalled(self) -> bool:
         """Tell whether a worker has been at one encoding or step for longer than `stall_seconds`."""
         with self._changed:
             longest = self._clock() - self._settings.stall_seconds
-            return any(not seat.idle and seat.last_turn <= longest for seat in self._seats)
+            return any(not slot.idle and slot.last_iteration <= longest for slot in self._slots)
 
-    def turn(self, seat: Seat) -> bool:
+    def iterate(self, slot: WorkerSlot) -> bool:
         """Wait for work, do what comes before one step, and the step; False once there is nothing left to do.
 
         A fault of the engine itself is answered to whoever was in the hands of the worker, which goes on.
         """
         try:
-            return self._turn(seat)
+            return self._iterate(slot)
         except Exception:
-            seat.worker.fail(seat.taken)
-            seat.taken = []
+            slot.worker.fail(slot.taken)
+            slot.taken = []
             return True
 
-    def _turn(self, seat: Seat) -> bool:
+    def _iterate(self, slot: WorkerSlot) -> bool:
         with self._changed:
             while True:
-                seat.last_turn = now = self._clock()
-                seat.idle = False
+                slot.last_iteration = now = self._clock()
+                slot.idle = False
                 late = self._queue.expire(now)
                 withdrawn, self._withdrawn = self._withdrawn, []
                 if self._aborting:
                     return False
-                jobs = self._take(seat, now)
-                if jobs or late or withdrawn or seat.running:
+                segments = self._take(slot, now)
+                if segments or late or withdrawn or slot.running:
                     break
                 if self._stopping:
                     return False
-                seat.idle = True
+                slot.idle = True
                 self._report()
                 self._changed.wait()
-            seat.taken = [*late, *withdrawn, *jobs]
+            slot.taken = [*late, *withdrawn, *segments]
             self._report()
-        for job in late:
-            self.finish(job, DeadlinePassed("queue"))
-        for job in withdrawn:
-            self.finish(job, CallCancelled("the caller went away"))
-        seat.worker.start(jobs)
-        seat.taken = []
+        for segment in late:
+            self.finish(segment, DeadlinePassed("queue"))
+        for segment in withdrawn:
+            self.finish(segment, CallCancelled("the caller went away"))
+        slot.worker.start(segments)
+        slot.taken = []
         # Last of all, so that whoever was given up until now has no part in the step.
         cancellations = self._cancellations
-        seat.worker.drop(cancelled=cancellations != seat.cancellations)
-        seat.cancellations = cancellations
-        seat.worker.step()
+        slot.worker.drop(cancelled=cancellations != slot.cancellations)
+        slot.cancellations = cancellations
+        slot.worker.step()
         return True
 
-    def _take(self, seat: Seat, now: float) -> list[Job]:
+    def _take(self, slot: WorkerSlot, now: float) -> list[Segment]:
         """Take what the worker has room for from the queue; the lock is held.
 
         Rows, running and waiting, are shared out evenly, so that the segments of one call spread over the workers.
         """
-        seat.owned_rows, seat.running = seat.worker.owned, seat.worker.running
-        free = self._settings.rows - seat.owned_rows
+        slot.owned_rows, slot.running = slot.worker.owned, slot.worker.running
+        free = self._settings.rows - slot.owned_rows
         if not self._queue.count or free < 1:
             return []
-        owned = sum(other.owned_rows for other in self._seats)
-        share = -(-(owned + self._queue.rows) // len(self._seats))
+        owned = sum(other.owned_rows for other in self._slots)
+        share = -(-(owned + self._queue.rows) // len(self._slots))
         room = Room(
             rows=free,
-            pools=seat.worker.free(),
+            pools=slot.worker.free(),
             pool_rows=self._settings.pool_rows,
-            wanted=share - seat.owned_rows,
+            wanted=share - slot.owned_rows,
             cells=self._settings.encode_cells,
-            idle=not seat.running,
+            idle=not slot.running,
         )
-        jobs = self._queue.take(room, now)
-        seat.owned_rows += sum(job.rows for job in jobs)
-        seat.running += len(jobs)
-        return jobs
+        segments = self._queue.take(room, now)
+        slot.owned_rows += sum(segment.rows for segment in segments)
+        slot.running += len(segments)
+        return segments
 
     def _report(self) -> None:
         """Tell the observer how many segments wait and run, if that has changed; the lock is held."""
-        counts = (self._queue.count, sum(seat.running for seat in self._seats))
+        counts = (self._queue.count, sum(slot.running for slot in self._slots))
         if counts != self._reported:
             self._reported = counts
             self._observer.waiting(counts[0])

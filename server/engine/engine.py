@@ -1,6 +1,6 @@
 """Takes segments from any thread, has worker threads decode them, and answers each exactly once.
 
-Does not know texts, protobuf, asyncio or what runs the models.
+It knows neither texts and protobuf nor asyncio and what runs the models.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from regard.server.engine.decoder import Decoder
-from regard.server.engine.dispatch import Dispatch, Seat
+from regard.server.engine.dispatch import Dispatch, WorkerSlot
 from regard.server.engine.engine_settings import EngineSettings
 from regard.server.engine.request_check import check_request
-from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.engine.slots import rows_needed
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.worker import Worker
 from regard.server.errors import InvalidRequest, NotServing, RegardError
 from regard.server.observer import EngineObserver
 from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.search.searches import slots_needed
 
 __all__ = ["Engine", "EngineObserver", "EngineSettings", "Outcome", "Ticket"]
 
@@ -33,20 +33,20 @@ _LAST_STEP_SECONDS = 5.0
 class Ticket:
     """The segments of one call, to cancel them by."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._jobs = tuple(jobs)
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = tuple(segments)
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def segments(self) -> tuple[Segment, ...]:
         """The segments."""
-        return self._jobs
+        return self._segments
 
 
 class Engine:
     """Decodes segments of several models on a fixed number of worker threads.
 
     Thread-safe. Between any two steps a worker takes waiting segments up to its share and its room, encodes them, and
-    drops cancelled and expired ones; its pools are stepped in turn.
+    drops cancelled and expired ones; its pools are stepped round-robin.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class Engine:
 
     def start(self) -> None:
         """Start the worker threads and take requests. Call it once."""
-        seats = self._dispatch.open(self._workers)
+        slots = self._dispatch.open(self._workers)
         self._threads = [
-            threading.Thread(target=self._work, args=(seat,), name=f"decode-{number}", daemon=True)
-            for number, seat in enumerate(seats)
+            threading.Thread(target=self._work, args=(slot,), name=f"decode-{number}", daemon=True)
+            for number, slot in enumerate(slots)
         ]
         for thread in self._threads:
             thread.start()
 
-    def _work(self, seat: Seat) -> None:
-        while self._dispatch.turn(seat):
+    def _work(self, slot: WorkerSlot) -> None:
+        while self._dispatch.iterate(slot):
             pass
 
     def submit(
@@ -104,18 +104,18 @@ class Engine:
             except InvalidRequest as error:
                 raise InvalidRequest(f"segments[{place}].{error.field}", error.description) from error
         now = self._clock()
-        jobs = [
-            Job(
-                pool=PoolKey(key, self._width(decoder, request), decoder.facts.choice(request)),
-                rows=rows_needed(request),
+        segments = [
+            Segment(
+                pool=PoolKey(key, self._width(decoder, request), decoder.facts.shortlist(request)),
+                rows=slots_needed(request),
                 request=request,
                 deliver=functools.partial(on_done, place),
                 submitted=now,
             )
             for place, request in enumerate(requests)
         ]
-        self._dispatch.admit(jobs)
-        return Ticket(jobs)
+        self._dispatch.admit(segments)
+        return Ticket(segments)
 
     def _width(self, decoder: Decoder, request: DecodeRequest) -> int:
         positions = decoder.facts.positions(request.source)
@@ -124,7 +124,7 @@ class Engine:
 
     def cancel(self, ticket: Ticket) -> None:
         """Give up the segments of a call that are not answered yet; their rows are freed before the next step."""
-        self._dispatch.cancel(ticket.jobs)
+        self._dispatch.cancel(ticket.segments)
 
     def stop(self, grace: float) -> None:
         """Refuse new segments, finish the old ones, and after `grace` seconds give up what is left with NotServing."""

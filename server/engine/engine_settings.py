@@ -1,7 +1,4 @@
-"""Says how much work the engine takes at once.
-
-Does not know where the values come from.
-"""
+"""Bounds how much work the engine takes at once."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ class EngineSettings:
             kept waiting; one segment is encoded however wide it is, and four times as many where no row is running.
         widths: to which sources are padded, ascending. A longer source, if a model allows it, is padded to a multiple
             of 16.
-        stall_seconds: a worker that spends longer on one step or encoding is taken for dead.
+        stall_seconds: a worker that spends longer on one step or encoding is considered dead.
 
     Raises:
         SettingsError: names the value.

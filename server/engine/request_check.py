@@ -1,6 +1,6 @@
 """Checks that a segment is within what a model and the engine can take, whatever was checked before.
 
-Does not know texts or where a request came from.
+A request that passes can be decoded, wherever it came from.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEEPEST_PENALTY = 100.0
 
 
 def check_request(request: DecodeRequest, facts: DecoderFacts, settings: EngineSettings) -> None:
-    """Let a request pass that can be decoded.
+    """Raise unless a request can be decoded.
 
     Raises:
         InvalidRequest: names the field, the limit and what was sent. An empty source is one of the reasons: a graph

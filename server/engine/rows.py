@@ -1,7 +1,7 @@
-"""Keeps the rows of one model and source width in the first places of fixed buffers, and steps them.
+"""Keeps the rows of a batch packed in fixed buffers, runs the model over them, and reorders the rows of beams.
 
-Does not know what the numbers mean, how tokens are chosen, or which request a row belongs to: a row carries the number
-of the slot that it stands for, and a slot does not move when rows do.
+A row knows only the slot that it stands for: slots keep their place while rows move (`RowBuffers.reorder` for beams,
+`RowBuffers.remove` when searches leave). It does not know what the numbers mean or how tokens are chosen.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from regard.server.bundle.ports import STATE_OUTPUT_PREFIX
 from regard.server.engine.decoder import Decoder, Tensors
 from regard.server.engine.state_buffers import StateBuffers, buffer_shape
 from regard.server.request import Ids, Weights
+from regard.server.search.step import FewReordered, Reordering
 
 Index = NDArray[np.intp]
 
@@ -29,23 +30,26 @@ class RowBuffers:
         count: rows there are.
         slots: slot of each row [capacity].
         row_of_slot: row of each slot [capacity], -1 where it has none.
-        token: input of the next step [capacity], as a column of the scores.
-        scores: log-probabilities of the last step [capacity, vocabulary], or of one of the model's choices of tokens.
+        token: input of the next step [capacity], as a column of `log_probs`.
+        log_probs: of the last step [capacity, column], over all output tokens or one of the model's shortlists.
         attention: of the last step [capacity, layer, head, width]; None for models without it.
         state: what rows carry from step to step.
     """
 
-    def __init__(self, decoder: Decoder, *, capacity: int, width: int, target: int, choice: int | None = None) -> None:
-        facts = decoder.facts.choosing(choice)
-        self._ids = facts.ids
-        self._scores_name = "scores" if choice is None else facts.choices[choice].scores
+    def __init__(
+        self, decoder: Decoder, *, capacity: int, width: int, target: int, shortlist: int | None = None
+    ) -> None:
+        facts = decoder.facts
+        vocabulary = facts.output_vocabulary(shortlist)
+        self._token_ids = vocabulary.token_ids
+        self._scores_port = facts.scores_port(shortlist)
         self.count = 0
         self.slots = np.full(capacity, -1, dtype=np.intp)
         self.row_of_slot = np.full(capacity, -1, dtype=np.intp)
         self.token: Ids = np.zeros(capacity, dtype=np.int64)
-        # What a step reads: ids, which tokens are if there is no choice.
-        self._fed = self.token if self._ids is None else np.zeros(capacity, dtype=np.int64)
-        self.scores: Weights = np.empty((capacity, facts.scores_size), dtype=np.float32)
+        # What a step reads: ids, which columns are if there is no shortlist.
+        self._fed = self.token if self._token_ids is None else np.zeros(capacity, dtype=np.int64)
+        self.log_probs: Weights = np.empty((capacity, vocabulary.size), dtype=np.float32)
         self.attention: Weights | None = None
         if facts.layers:
             self.attention = np.empty((capacity, facts.layers, facts.heads, width), dtype=np.float32)
@@ -55,12 +59,12 @@ class RowBuffers:
         }
         self.state = StateBuffers(facts.state, rows=capacity, width=width, target=target, in_place=facts.state_in_place)
         self._bound: dict[tuple[int, bool], Callable[[], None]] = {}
-        # Slot that goes on in each row, and whether a slot does so in the row of its parent: scratch of `pick`.
+        # Slot that goes on in each row, and whether a slot does so in the row of its parent: scratch of `reorder`.
         self._heir = np.full(capacity, -1, dtype=np.intp)
         self._stays = np.zeros(capacity, dtype=np.bool_)
 
-    def append(self, slots: Index, encoded: Tensors, begin: int, *, target: int = 0) -> None:
-        """Add a row for each slot [row], with the memory and state that encoding gave [row, ...].
+    def append(self, slots: Index, encoded: Tensors, bos_id: int, *, target: int = 0) -> None:
+        """Add a row for each slot [row], with the memory and state that encoding gave [row, ...], to be fed bos_id.
 
         Args:
             target: steps that the longest of them may take.
@@ -69,7 +73,7 @@ class RowBuffers:
             self._bound.clear()
         start, end = self.count, self.count + len(slots)
         self._place(slots, start, end)
-        self.token[start:end] = begin
+        self.token[start:end] = bos_id
         for name, buffer in self._memory.items():
             buffer[start:end] = encoded[name]
         self.state.begin(start, end, encoded)
@@ -78,34 +82,59 @@ class RowBuffers:
         """Run the model over all rows; every row then has its own new state. There must be a row."""
         if self.count < 1:
             raise ValueError("a step needs a row: an empty batch would abort the process")
-        key = (self.count, self.state.turned)
+        key = (self.count, self.state.flipped)
         run = self._bound.get(key)
         if run is None:
             run = self._bound[key] = self._bind()
-        if self._ids is not None:
-            self._ids.take(self.token[: self.count], out=self._fed[: self.count], mode="clip")
+        if self._token_ids is not None:
+            self._token_ids.take(self.token[: self.count], out=self._fed[: self.count], mode="clip")
         run()
         self.state.stepped(self.count)
 
     def _bind(self) -> Callable[[], None]:
         outputs = {STATE_OUTPUT_PREFIX + name: buffer for name, buffer in self.state.written.items()}
-        outputs[self._scores_name] = self.scores
+        outputs[self._scores_port] = self.log_probs
         if self.attention is not None:
             outputs["attention"] = self.attention
         inputs = {"token": self._fed, **self.state.read, **self._memory}
         return self._decoder.bind_step(inputs, outputs, self.count)
 
-    def pick(self, slots: Index, parents: Index, mates: Index) -> None:
-        """Let every one of some slots go on with the state that a row has after the step.
+    def reorder(self, how: Reordering | FewReordered) -> None:
+        """Reorder the rows of beams after a step: each slot takes over the state of the row of its parent.
 
-        Of the slots that follow one row, the first takes over the row itself, so that nothing moves; the others
-        overwrite rows that nobody follows.
-
-        Args:
-            slots: that go on, those of a beam one after the other; those without a row get one.
-            parents: row that each of them follows.
-            mates: all slots of these beams, in the same order of beams. All rows of a beam read the same source.
+        Of the slots that follow one row, the first takes over the row itself, so that nothing is copied for it; the
+        others overwrite rows of the same beam, which read the same source, that nobody follows. Slots without a row
+        get one.
         """
+        if not isinstance(how, FewReordered):
+            self._reorder_by_arrays(how.slots, how.parents, how.mates)
+            self.token[self.row_of_slot.take(how.slots)] = how.tokens
+        elif min([self.row_of_slot.item(slot) for slot in how.slots]) < 0:
+            slots = np.array(how.slots, dtype=np.intp)
+            self._reorder_by_arrays(slots, np.array(how.parents, dtype=np.intp), slots)
+            self.token[self.row_of_slot.take(slots)] = how.tokens
+        else:
+            self._reorder_one_by_one(how)
+
+    def _reorder_one_by_one(self, how: FewReordered) -> None:
+        followed = set(how.parents)
+        free = [row for row in [self.row_of_slot.item(slot) for slot in how.slots] if row not in followed]
+        copies: list[tuple[int, int]] = []
+        for slot, parent, token in zip(how.slots, how.parents, how.tokens, strict=True):
+            row = parent
+            if parent in followed:
+                followed.remove(parent)
+            else:
+                # Beam by beam as many rows are free as slots did not take over a row.
+                row = free[len(copies)]
+                copies.append((parent, row))
+            self.row_of_slot[slot] = row
+            self.slots[row] = slot
+            self.token[row] = token
+        if copies:
+            self.state.copy_pairs(copies)
+
+    def _reorder_by_arrays(self, slots: Index, parents: Index, mates: Index) -> None:
         row_of_slot, heir, stays = self.row_of_slot, self._heir, self._stays
         has = row_of_slot.take(slots)
         if has.min(initial=0) < 0:
@@ -167,7 +196,7 @@ class RowBuffers:
             buffer[targets] = buffer[sources]
 
     def clear(self, slots: Index) -> None:
-        """Forget what the rows of slots wrote, if it may hold what is no number; to be removed next."""
+        """Forget what the rows of slots wrote, which may hold NaN or infinity; they are to be removed next."""
         rows = self.row_of_slot[slots]
         self.state.clear(rows[rows >= 0])
 

@@ -1,6 +1,6 @@
-"""Holds the state of rows between steps: what a step reads, what it writes, and how rows move without losing either.
+"""Holds the decoder state of rows between steps, KV caches included, and copies it when rows move.
 
-Does not know models, tokens or which request a row belongs to; rows are numbers.
+Rows are numbers here; whose they are and which tokens they generate is not known.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ Buffer = NDArray[Any]
 # Entries are moved in blocks, so that rows which differ by little are moved in one go.
 _BLOCK = 4
 _MOVED_BYTES = 128 * 1024
+# For rows with more entries it pays to find out what they have in common, which need not be copied.
+_FEW_ENTRIES = 32
 
 
 class StateBuffers:
     """State of at most `rows` rows.
 
-    Most tensors are held twice: a step reads one copy and writes the other, and `stepped` changes their roles. A tensor
-    with an axis `target` is a buffer to which a step adds one entry, and there is one copy only if the model writes in
-    place. Of buffers only the entries so far are ever moved, less those that two rows have in common since one followed
-    the other. Buffers of one shape lie one behind the other, so that a row moves in all of them at once.
+    Most tensors are held twice: a step reads one copy and writes the other, and `stepped` flips their roles. A tensor
+    with an axis `target` is a buffer to which a step adds one entry, as a KV cache is, and there is one copy only if
+    the model writes in place. Of buffers only the entries so far are ever copied, less those that two rows have in
+    common since one followed the other. Buffers of one shape lie one behind the other, so that a row is copied in all
+    of them at once.
 
     Buffers begin as zeros, and hold nothing but that and what steps wrote.
 
     Attributes:
-        turned: which copy is read: whether the number of steps so far is odd.
+        flipped: which copy is read: whether the number of steps so far is odd.
         target: entries that buffers have room for.
-        banks: buffers, those of one shape together.
+        groups: buffers, those of one shape together.
         filled: entries that each row has written [rows].
     """
 
@@ -49,11 +52,11 @@ class StateBuffers:
         for port in ports:
             if TARGET in port.axes:
                 alike.setdefault((port.axes, port.dtype), []).append(port)
-        self.banks = [Bank(members, rows=rows, width=width, in_place=in_place) for members in alike.values()]
+        self.groups = [BufferGroup(members, rows=rows, width=width, in_place=in_place) for members in alike.values()]
         self.filled = np.zeros(rows, dtype=np.intp)
         # Entries that two rows have in common for certain, from the first one on [row, row].
-        self._common = np.zeros((rows, rows) if self.banks else (0, 0), dtype=np.intp)
-        self.turned = False
+        self._common = np.zeros((rows, rows) if self.groups else (0, 0), dtype=np.intp)
+        self.flipped = False
         self.target = 0
         self.reserve(target)
 
@@ -61,16 +64,16 @@ class StateBuffers:
     def read(self) -> Mapping[str, Buffer]:
         """What the next step reads, by name, [rows, ...]."""
         found = dict(self._read)
-        for bank in self.banks:
-            found.update(zip(bank.names, bank.read, strict=True))
+        for group in self.groups:
+            found.update(zip(group.names, group.read, strict=True))
         return found
 
     @property
     def written(self) -> Mapping[str, Buffer]:
         """What the next step writes, by name, [rows, ...]."""
         found = dict(self._written)
-        for bank in self.banks:
-            found.update(zip(bank.names, bank.written, strict=True))
+        for group in self.groups:
+            found.update(zip(group.names, group.written, strict=True))
         return found
 
     def reserve(self, target: int) -> bool:
@@ -78,37 +81,37 @@ class StateBuffers:
         if target <= self.target:
             return False
         self.target = target
-        for bank in self.banks:
-            bank.make(target)
-        return bool(self.banks)
+        for group in self.groups:
+            group.make(target)
+        return bool(self.groups)
 
     def begin(self, start: int, end: int, encoded: Mapping[str, Buffer]) -> None:
-        """Let rows [start, end) begin: with what encoding gave [row, ...], or zeros, and with empty buffers."""
+        """Start rows [start, end) with what encoding gave [row, ...], or zeros, and with empty buffers."""
         for name, buffer in self._read.items():
             buffer[start:end] = encoded.get(name, 0)
         self.forget(start, end)
 
     def forget(self, start: int, end: int) -> None:
-        """Let rows [start, end) have empty buffers."""
-        if self.banks:
+        """Empty the buffers of rows [start, end)."""
+        if self.groups:
             self.filled[start:end] = 0
             self._common[start:end] = 0
             self._common[:, start:end] = 0
 
     def stepped(self, rows: int) -> None:
-        """Take note that a step was made with the first `rows` rows, and read what it wrote from now on."""
+        """Note that a step was made with the first `rows` rows, and read what it wrote from now on."""
         self._read, self._written = self._written, self._read
-        self.turned = not self.turned
-        if self.banks:
+        self.flipped = not self.flipped
+        if self.groups:
             self.filled[:rows] += 1
-            for bank in self.banks:
-                bank.turn()
+            for group in self.groups:
+                group.flip()
 
     def copy(self, sources: Index, targets: Index) -> None:
         """Overwrite each of the rows `targets` by one of `sources`; no row may be in both."""
         for buffer in self._read.values():
             buffer[targets] = buffer[sources]
-        if not self.banks:
+        if not self.groups:
             return
         filled = self.filled[sources]
         # All of what both have in common need not be copied, which is nearly all where beams part late.
@@ -127,21 +130,30 @@ class StateBuffers:
         """Overwrite row `target` by row `source`."""
         for buffer in self._read.values():
             buffer[target] = buffer[source]
-        if self.banks:
+        if self.groups:
             self._follow(source, target)
             self._move(source, target, 0, int(self.filled[source]))
 
+    def copy_pairs(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Overwrite a few rows, each (source, target) as `copy_one` does, or all at once where that is cheaper."""
+        if self.groups and self.filled.item(pairs[0][0]) > _FEW_ENTRIES:
+            sources, targets = np.array(pairs, dtype=np.intp).T
+            self.copy(sources, targets)
+        else:
+            for source, target in pairs:
+                self.copy_one(source, target)
+
     def clear(self, rows: Index) -> None:
-        """Forget what rows wrote to buffers, for it may be no number, which a weight of 0 would not make harmless."""
-        for bank in self.banks:
-            bank.read[:, rows] = 0
-            bank.written[:, rows] = 0
-        if self.banks:
+        """Zero what rows wrote to buffers: it may be NaN, which a weight of 0 would not make harmless."""
+        for group in self.groups:
+            group.read[:, rows] = 0
+            group.written[:, rows] = 0
+        if self.groups:
             self._common[rows] = 0
             self._common[:, rows] = 0
 
     def _follow(self, sources: Index | int, targets: Index | int) -> None:
-        """Take note that rows become equal to others."""
+        """Note that rows become equal to others."""
         self.filled[targets] = self.filled[sources]
         self._common[targets] = self._common[sources]
         self._common[:, targets] = self._common[:, sources]
@@ -149,11 +161,11 @@ class StateBuffers:
     def _move(self, sources: Index | int, targets: Index | int, start: int, end: int) -> None:
         if start == end:  # Rows that took no step yet, or that part nowhere.
             return
-        for bank in self.banks:
-            bank.move(sources, targets, start, end)
+        for group in self.groups:
+            group.move(sources, targets, start, end)
 
 
-class Bank:
+class BufferGroup:
     """Buffers of one shape: [tensor, row, ..., target, ...]."""
 
     def __init__(self, ports: Sequence[PortSpec], *, rows: int, width: int, in_place: bool) -> None:
@@ -175,8 +187,8 @@ class Bank:
             had = old.shape[len(self._between) + 2]
             self.read[(slice(None), slice(None), *self._between, slice(had))] = old
 
-    def turn(self) -> None:
-        """Change the roles of the copies, if there are two."""
+    def flip(self) -> None:
+        """Swap the roles of the copies, if there are two."""
         self.read, self.written = self.written, self.read
 
     def move(self, sources: Index | int, targets: Index | int, start: int, end: int) -> None:

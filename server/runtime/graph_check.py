@@ -1,6 +1,6 @@
 """Holds opened graphs to the manifest of their bundle, and tells the engine what it must know of them.
 
-Does not know the runtime that opened them, only how it describes a port.
+It knows the runtime that opened them only by how it describes a port.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from regard.server.bundle.bundle import LoadedBundle
 from regard.server.bundle.ports import TARGET, PortSpec
-from regard.server.engine.decoder import DecoderFacts, TokenChoice
+from regard.server.engine.decoder import DecoderFacts, Shortlist
 from regard.server.errors import BundleError
 
 _ELEMENT_TYPES: Mapping[str, str] = {
@@ -87,22 +87,22 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         memory=memory,
         state=state,
         vocabulary_size=bundle.vocabulary_size,
-        scores_size=bundle.predictable,
+        output_size=bundle.predictable,
         layers=bundle.layers,
         heads=bundle.heads,
         alignment_heads=bundle.alignment_heads,
         alignment_lag=bundle.alignment_lag,
         pad_id=bundle.pad_id,
-        begin_id=bundle.begin_id,
-        end_id=bundle.end_id,
-        never=(bundle.pad_id, bundle.unknown_id, bundle.begin_id),
+        bos_id=bundle.begin_id,
+        eos_id=bundle.end_id,
+        suppressed_ids=(bundle.pad_id, bundle.unknown_id, bundle.begin_id),
         max_source_tokens=bundle.max_source_tokens,
         max_target_tokens=bundle.max_target_tokens,
         state_in_place=bundle.state_in_place,
         pixels=None if bundle.image is None else (bundle.image.height, bundle.image.width),
         encoder_attention=bundle.shows_encoder_attention,
-        choices=tuple(
-            TokenChoice(source_end=bundle.target_end_ids[language], tokens=tokens, scores=scores)
+        shortlists=tuple(
+            Shortlist(source_end=bundle.target_end_ids[language], tokens=tokens, scores=scores)
             for language, tokens, scores in bundle.target_vocabularies
         ),
     )

@@ -1,6 +1,6 @@
 """Opens the graphs of a bundle on ONNX Runtime and runs them; the only file of the server that imports it.
 
-Does not know requests, rows or searches, nor what the tensors mean beyond the roles of their ports.
+It knows tensors only by the names and roles of their ports, and nothing of requests, rows or searches.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OpenModel:
         self.facts = describe(bundle)
         self._encode = encode
         self._step = step
-        # A buffer begins empty, whatever the graph says. What encoding itself looked at is for callers who ask.
+        # A buffer begins empty, whatever the graph says. The encoder's own attention is for callers who ask.
         self._encoded = [
             port.name for port in bundle.encode.outputs if TARGET not in port.axes and port.role != "encoder_attention"
         ]
@@ -159,7 +159,7 @@ class OpenModel:
                     ) from error
 
     def _try(self, width: int, rows: int) -> None:
-        source: Ids | Pixels = np.full((rows, width), self.facts.end_id, dtype=np.int64)
+        source: Ids | Pixels = np.full((rows, width), self.facts.eos_id, dtype=np.int64)
         if self.facts.pixels is not None:
             source = np.zeros((rows, *self.facts.pixels, 3), dtype=np.uint8)
         length = np.full(rows, width, dtype=np.int64)
@@ -167,7 +167,7 @@ class OpenModel:
         for port in self.bundle.encode.outputs:
             if port.name in encoded:
                 self._check_shape(port, encoded[port.name], rows, width)
-        inputs: dict[str, NDArray[Any]] = {"token": np.full(rows, self.facts.begin_id, dtype=np.int64)}
+        inputs: dict[str, NDArray[Any]] = {"token": np.full(rows, self.facts.bos_id, dtype=np.int64)}
         for port in (*self.facts.memory, *self.facts.state):
             if port.name not in encoded:
                 inputs[port.name] = np.zeros(buffer_shape(port, rows, width, _PROBE_ENTRIES), dtype=port.dtype)

@@ -1,4 +1,5 @@
-"""Chooses tokens: the rule of greedy search, beams and n-gram blocking, and its fast paths for few rows.
+"""Chooses tokens by the rule of `rule`: greedy search, beam search, n-gram blocking and forced targets.
 
-Scores enter, the next tokens and finished hypotheses leave. It does not know threads, queues or what runs a model.
+Log-probabilities and attention of a step enter; next tokens, reorderings of beams and finished hypotheses leave.
+`batch_search` is the way in. This room knows neither threads and queues nor what runs a model.
 """

@@ -28,7 +28,7 @@ Prefix = tuple[int, ...]
 # (source, prefix) to log-probabilities [vocabulary]
 Score = Callable[[Prefix, Prefix], NDArray[np.float32]]
 # (source, prefix) to weights [layer, head, source]
-Look = Callable[[Prefix, Prefix], NDArray[np.float32]]
+Attend = Callable[[Prefix, Prefix], NDArray[np.float32]]
 
 _LONGEST = 64
 
@@ -58,16 +58,16 @@ def hashed_scores(*, seed: int = 0, vocabulary: int = 12, ending: float = 0.25, 
     return score
 
 
-def hashed_look(*, layers: int = 2, heads: int = 2) -> Look:
+def hashed_attention(*, layers: int = 2, heads: int = 2) -> Attend:
     """Make attention that depends on all of source and prefix."""
 
     @functools.cache
-    def look(source: Prefix, prefix: Prefix) -> NDArray[np.float32]:
+    def attend(source: Prefix, prefix: Prefix) -> NDArray[np.float32]:
         random = np.random.default_rng([7, *source, 2_000_000, *prefix])
         weights = random.random((layers, heads, len(source))) + 0.01
         return (weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32)
 
-    return look
+    return attend
 
 
 def constant_scores(probabilities: dict[int, float], *, vocabulary: int) -> Score:
@@ -92,7 +92,7 @@ class FakeDecoder:
     """
 
     score: Score
-    look: Look | None = None
+    attend: Attend | None = None
     cache: Cache = "none"
     max_source_tokens: int = 64
     max_target_tokens: int = 40
@@ -105,7 +105,7 @@ class FakeDecoder:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         vocabulary = len(self.score((4, END), ()))
-        layers, heads = self.look((4, END), ()).shape[:2] if self.look is not None else (0, 0)
+        layers, heads = self.attend((4, END), ()).shape[:2] if self.attend is not None else (0, 0)
 
         def port(name: str, role: Any, dtype: str, *axes: str | int) -> PortSpec:
             return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
@@ -125,20 +125,20 @@ class FakeDecoder:
                 port("state.keys_0", "state", "float32", "batch", _HEADS, "target", _SIZE),
                 port("state.keys_1", "state", "float32", "batch", _HEADS, "target", _SIZE),
                 port("state.tokens", "state", "int64", "batch", "target"),
-                port("state.turned", "state", "float32", "batch", _SIZE, "target"),
+                port("state.transposed", "state", "float32", "batch", _SIZE, "target"),
                 port("state.length", "state", "float32", "batch"),
                 port("state.position", "state", "int64", "batch"),
             ),
             state_in_place=self.cache == "in place",
             vocabulary_size=vocabulary,
-            scores_size=vocabulary,
+            output_size=vocabulary,
             layers=layers,
             heads=heads,
             alignment_heads=tuple((layer, heads - 1) for layer in range(layers)),
             pad_id=PAD,
-            begin_id=BEGIN,
-            end_id=END,
-            never=NEVER,
+            bos_id=BEGIN,
+            eos_id=END,
+            suppressed_ids=NEVER,
             max_source_tokens=self.max_source_tokens,
             max_target_tokens=self.max_target_tokens,
         )
@@ -192,9 +192,9 @@ class FakeDecoder:
                 said = tuple(prefix[:length].tolist())
                 outputs["next.state.length"][row] = length
                 outputs["scores"][row] = self.score(source, said)
-                if self.look is not None:
+                if self.attend is not None:
                     outputs["attention"][row] = 0.0
-                    outputs["attention"][row][:, :, : len(source)] = self.look(source, said)
+                    outputs["attention"][row][:, :, : len(source)] = self.attend(source, said)
 
         for port in self.facts.state:
             same = outputs[f"next.{port.name}"].ctypes.data == inputs[port.name].ctypes.data
@@ -207,7 +207,7 @@ _BUFFERS: dict[str, tuple[int, NDArray[np.int64]]] = {
     "tokens": (1, np.array(0, dtype=np.int64)),
     "keys_0": (2, 10 + np.arange(_HEADS * _SIZE).reshape(_HEADS, _SIZE)),
     "keys_1": (2, 20 + np.arange(_HEADS * _SIZE).reshape(_HEADS, _SIZE)),
-    "turned": (2, 30 + np.arange(_SIZE)),
+    "transposed": (2, 30 + np.arange(_SIZE)),
 }
 
 

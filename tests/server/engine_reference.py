@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.server.engine_fakes import END, NEVER, Look, Prefix, Score
+from tests.server.engine_fakes import END, NEVER, Attend, Prefix, Score
 
 from regard.server.request import DecodeRequest, FinishReason
 
 # What an impossible token of a given target costs.
 FLOOR = -1e4
-ORDINARY = 4
+FALLBACK = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +31,25 @@ class Expected:
     end_log_probability: float
 
 
+class Broken(Exception):
+    """The model gave NaN or +inf for a token that may follow."""
+
+
 def allowed(score: Score, source: Prefix, prefix: Prefix, *, minimum: int, ngram: int = 0) -> dict[int, float]:
-    """Return the tokens that may follow a prefix, with their log-probabilities."""
+    """Return the tokens that may follow a prefix, with their log-probabilities.
+
+    Raises:
+        Broken: one of these is NaN or +inf.
+    """
     scores = score(source, prefix).tolist()
     banned = {*NEVER, *((END,) if len(prefix) < minimum else ())}
-    found = {token: value for token, value in enumerate(scores) if token not in banned and value > -math.inf}
+    found = {token: value for token, value in enumerate(scores) if token not in banned and value != -math.inf}
     fresh = {token: value for token, value in found.items() if token == END or not repeats((*prefix, token), ngram)}
     if found and not fresh and scores[END] > -math.inf:
         # Ending too early is better than saying it all again.
         return {END: scores[END]}
+    if not all(value < math.inf for value in fresh.values()):
+        raise Broken
     return fresh
 
 
@@ -67,11 +77,17 @@ def make(
 
 
 def search(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected]:
-    """Return what exhaustive use of the search rule finds for one request, best first, in at most `limit` tokens."""
+    """Return what the search rule finds for one request, best first, in at most `limit` tokens.
+
+    Raises:
+        Broken: the model gave NaN or +inf where the search came by.
+    """
     source: Prefix = tuple(request.source.tolist())
     options = request.search
     if request.forced_target is not None:
         target: Prefix = tuple(request.forced_target.tolist())
+        for length in range(len(target) + 1):
+            allowed(score, source, target[:length], minimum=0)
         return [make(score, source, target, ended=True, penalty=options.length_penalty, forced=True)]
     beams = options.beam_size
     live: list[tuple[float, Prefix]] = [(0.0, ())]
@@ -85,8 +101,8 @@ def search(score: Score, request: DecodeRequest, *, limit: int) -> list[Expected
             ).items()
         ]
         if not grown and not finished:
-            # Nothing may follow: the first ordinary token does, at a price.
-            grown = [(live[0][0] + FLOOR, (*live[0][1], ORDINARY))]
+            # Nothing may follow: the fallback token does, at a price.
+            grown = [(live[0][0] + FLOOR, (*live[0][1], FALLBACK))]
         grown.sort(key=lambda entry: -entry[0])
         grown = grown[: 2 * beams]
         penalty = options.length_penalty
@@ -118,11 +134,11 @@ def exhaustive(score: Score, request: DecodeRequest, *, limit: int) -> list[Expe
     return sorted(found, key=lambda entry: -entry.score)
 
 
-def attention(look: Look, request: DecodeRequest, tokens: Prefix) -> NDArray[np.float32]:
-    """Return what the model looks at [layer, head, target, source] to predict each of the tokens."""
+def attention(attend: Attend, request: DecodeRequest, tokens: Prefix) -> NDArray[np.float32]:
+    """Return the attention [layer, head, target, source] that predicts each of the tokens."""
     source: Prefix = tuple(request.source.tolist())
-    rows = [look(source, tokens[:step]) for step in range(len(tokens))]
+    rows = [attend(source, tokens[:step]) for step in range(len(tokens))]
     if not rows:
-        layers, heads, width = look(source, ()).shape
+        layers, heads, width = attend(source, ()).shape
         return np.zeros((layers, heads, 0, width), dtype=np.float32)
     return np.stack(rows, axis=2)

@@ -23,7 +23,6 @@ from tests.server.engine_fakes import (
 
 from regard.server.engine.decoder import Decoder
 from regard.server.engine.engine import Engine, EngineSettings, Outcome, Ticket
-from regard.server.engine.slots import target_limit
 from regard.server.request import DecodeRequest, DecodeResult, ModelKey
 
 KEY = ModelKey("fake", "1")
@@ -132,10 +131,10 @@ def endless() -> FakeDecoder:
 
 
 def check(outcome: DecodeResult, asked: DecodeRequest, decoder: FakeDecoder) -> None:
-    expected = reference.search(decoder.score, asked, limit=target_limit(asked, decoder.facts))
+    expected = reference.search(decoder.score, asked, limit=decoder.facts.target_limit(asked))
     found = [tuple(hypothesis.tokens.tolist()) for hypothesis in outcome.hypotheses]
     assert found == [wanted.tokens for wanted in expected]
-    assert decoder.look is not None
+    assert decoder.attend is not None
     for hypothesis, wanted in zip(outcome.hypotheses, expected, strict=True):
         assert hypothesis.score == pytest.approx(wanted.score, abs=1e-4)
-        np.testing.assert_array_equal(hypothesis.attention, reference.attention(decoder.look, asked, wanted.tokens))
+        np.testing.assert_array_equal(hypothesis.attention, reference.attention(decoder.attend, asked, wanted.tokens))

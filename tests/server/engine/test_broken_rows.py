@@ -14,10 +14,11 @@ from tests.server.engine_fakes import END, Cache, FakeDecoder, hashed_scores, re
 
 from regard.server.engine.pool import Pool
 from regard.server.engine.rows import Index, RowBuffers
-from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.engine.slots import rows_needed, target_limit
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.state_buffers import StateBuffers
 from regard.server.request import DecodeRequest, Hypothesis, ModelKey
+from regard.server.search.searches import slots_needed
+from regard.server.search.step import FewReordered, Reordering
 
 WIDTH = 16
 SCORE = hashed_scores(seed=5, ending=0.3)
@@ -36,25 +37,26 @@ def decode(cache: Cache) -> None:
     ]
     source = np.zeros((len(asked), WIDTH), dtype=np.int64)
     source[:, :4] = [one.source for one in asked]
-    jobs = [
-        Job(pool=key, rows=rows_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0) for one in asked
+    segments = [
+        Segment(pool=key, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
+        for one in asked
     ]
-    pool.admit(jobs, decoder.encode(source, np.full(len(asked), 4)), now=0.0, encode_seconds=0.0)
+    pool.admit(segments, decoder.encode(source, np.full(len(asked), 4)), now=0.0, encode_seconds=0.0)
     answers: dict[DecodeRequest, tuple[Hypothesis, ...] | None] = {}
     while pool.rows:
-        answers.update((ended.running.job.request, ended.hypotheses) for ended in pool.step())
+        answers.update((ended.request, ended.hypotheses) for ended in pool.step())
     for one in asked:
         found = answers[one]
         assert found is not None
-        expected = reference.search(SCORE, one, limit=target_limit(one, decoder.facts))
+        expected = reference.search(SCORE, one, limit=decoder.facts.target_limit(one))
         assert [tuple(entry.tokens.tolist()) for entry in found] == [entry.tokens for entry in expected]
 
 
 def forget_a_buffer(state: StateBuffers, source: int, target: int) -> None:
     """Compact all but the buffers of one shape."""
-    bank = state.banks.pop()
+    group = state.groups.pop()
     COPY_ONE(state, source, target)
-    state.banks.append(bank)
+    state.groups.append(group)
 
 
 def forget_what_was_written_last(state: StateBuffers, source: int, target: int) -> None:
@@ -77,19 +79,22 @@ def stay_at_the_position(state: StateBuffers, rows: int) -> None:
     state.filled[:] = filled
 
 
-def overwrite_before_copying(rows: RowBuffers, slots: Index, parents: Index, mates: Index) -> None:
+def overwrite_before_copying(rows: RowBuffers, how: Reordering | FewReordered) -> None:
     """Reorder one row after the other, so that a source may be overwritten before it is copied."""
-    parent_of = dict(zip(slots.tolist(), parents.tolist(), strict=True))
-    having = [slot for slot in mates.tolist() if rows.row_of_slot[slot] >= 0 or slot in parent_of]
+    parent_of = dict(zip(map(int, how.slots), map(int, how.parents), strict=True))
+    token_of = dict(zip(map(int, how.slots), map(int, how.tokens), strict=True))
+    mates = list(parent_of) if isinstance(how, FewReordered) else how.mates.tolist()
+    having = [slot for slot in mates if rows.row_of_slot[slot] >= 0 or slot in parent_of]
     own = [int(row) if (row := rows.row_of_slot[slot]) >= 0 else parent_of[slot] for slot in having]
+    tokens = [token_of.get(slot, END) for slot in having]
     # Those that are new get a row by the right way, and all others stay where they are.
-    PICK(rows, np.array(having), np.array(own), mates)
+    REORDER(rows, Reordering(np.array(having), np.array(own), np.array(tokens), np.array(mates)))
     for slot, row in zip(having, own, strict=True):
         if slot in parent_of and parent_of[slot] != row:
             rows.state.copy_one(parent_of[slot], row)
 
 
-PICK = RowBuffers.pick
+REORDER = RowBuffers.reorder
 
 
 @pytest.mark.parametrize("cache", ["swapped", "in place"])
@@ -100,7 +105,7 @@ PICK = RowBuffers.pick
         (StateBuffers, "copy_one", forget_what_was_written_last),
         (StateBuffers, "copy", leave_the_position),
         (StateBuffers, "stepped", stay_at_the_position),
-        (RowBuffers, "pick", overwrite_before_copying),
+        (RowBuffers, "reorder", overwrite_before_copying),
     ],
 )
 def test_a_mistake_in_moving_rows_is_seen(

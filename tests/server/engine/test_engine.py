@@ -16,7 +16,7 @@ from tests.server.engine_fakes import (
     FakeDecoder,
     FakeObserver,
     Prefix,
-    hashed_look,
+    hashed_attention,
     hashed_scores,
     request,
 )
@@ -68,8 +68,8 @@ requests = st.builds(
 def test_every_segment_is_answered_once_and_as_if_it_had_been_alone(
     cache: Cache, calls: list[list[DecodeRequest]], cancelled: set[int], workers: int, seed: int
 ) -> None:
-    score, look = hashed_scores(seed=seed), hashed_look()
-    decoder = FakeDecoder(score, look, cache)
+    score, attend = hashed_scores(seed=seed), hashed_attention()
+    decoder = FakeDecoder(score, attend, cache)
     with running(decoder, workers=workers, rows=8, widest_beam=4, encode_cells=64) as engine:
         made = [Call(asked) for asked in calls]
 

@@ -12,7 +12,7 @@ from tests.server.engine_fakes import END, request
 from regard.server.bundle.ports import PortSpec
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.engine.pool import Pool
-from regard.server.engine.scheduler import Job, PoolKey
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.request import DecodeRequest, Hypothesis, Ids, ModelKey, Pixels
 from regard.training.decoding.search import SearchConfig, search
 from regard.training.models.rnn import Rnn, RnnConfig, RnnMemory, RnnState
@@ -37,14 +37,14 @@ class TorchDecoder:
         ),
         state=(port("state.hidden", "state", "batch", SIZES.decoder),),
         vocabulary_size=VOCABULARY,
-        scores_size=OUTPUT,
+        output_size=OUTPUT,
         layers=1,
         heads=1,
         alignment_heads=((0, 0),),
         pad_id=0,
-        begin_id=2,
-        end_id=END,
-        never=(0, 1, 2),
+        bos_id=2,
+        eos_id=END,
+        suppressed_ids=(0, 1, 2),
         max_source_tokens=WIDTH,
         max_target_tokens=256,
     )
@@ -105,11 +105,13 @@ def test_tokens_scores_and_attention_are_those_of_the_reference(
         request(source, beam_size=beam_size, length_penalty=length_penalty, max_length=max_length or 256)
         for source in sources
     ]
-    jobs = [Job(pool=key, rows=beam_size, request=one, deliver=lambda outcome: None, submitted=0.0) for one in asked]
-    pool.admit(jobs, decoder.encode(padded, lengths), now=0.0, encode_seconds=0.0)
+    segments = [
+        Segment(pool=key, rows=beam_size, request=one, deliver=lambda outcome: None, submitted=0.0) for one in asked
+    ]
+    pool.admit(segments, decoder.encode(padded, lengths), now=0.0, encode_seconds=0.0)
     answers: dict[DecodeRequest, tuple[Hypothesis, ...] | None] = {}
     while pool.rows:
-        answers.update((ended.running.job.request, ended.hypotheses) for ended in pool.step())
+        answers.update((ended.request, ended.hypotheses) for ended in pool.step())
     for one, wanted in zip(asked, expected, strict=True):
         found = answers[one]
         assert found is not None

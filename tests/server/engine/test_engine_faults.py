@@ -11,7 +11,7 @@ from tests.server.engine_fakes import (
     FakeDecoder,
     FakeObserver,
     Prefix,
-    hashed_look,
+    hashed_attention,
     hashed_scores,
     request,
 )
@@ -74,12 +74,12 @@ def test_rows_with_nan_are_answered_with_a_fault_and_their_mates_are_not() -> No
     def poisoned(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         return np.full(12, np.nan, dtype=np.float32) if source[0] == 9 else score(source, prefix)
 
-    with running(FakeDecoder(poisoned, hashed_look()), workers=1) as engine:
+    with running(FakeDecoder(poisoned, hashed_attention()), workers=1) as engine:
         call = submit(engine, request([9, END], beam_size=2), request([4, END]))
         bad, good = call.wait()
         assert isinstance(bad, EngineFault)
         assert isinstance(good, DecodeResult)
-        check(good, call.requests[1], FakeDecoder(score, hashed_look()))
+        check(good, call.requests[1], FakeDecoder(score, hashed_attention()))
 
 
 def test_a_fault_of_the_engine_itself_answers_whoever_was_in_its_hands(caplog: pytest.LogCaptureFixture) -> None:

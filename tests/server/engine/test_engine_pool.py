@@ -15,20 +15,20 @@ from tests.server import engine_reference as reference
 from tests.server.engine_fakes import (
     CACHES,
     END,
+    Attend,
     FakeDecoder,
-    Look,
     Prefix,
     Score,
     constant_scores,
-    hashed_look,
+    hashed_attention,
     hashed_scores,
     request,
 )
 
 from regard.server.engine.pool import Pool
-from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.engine.slots import Running, rows_needed, target_limit
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.request import DecodeRequest, FinishReason, Hypothesis, ModelKey
+from regard.server.search.searches import slots_needed
 
 WIDTH = 16
 KEY = PoolKey(ModelKey("fake", "1"), WIDTH)
@@ -44,8 +44,8 @@ def every_way_to_keep_a_state(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def job(asked: DecodeRequest) -> Job:
-    return Job(pool=KEY, rows=rows_needed(asked), request=asked, deliver=lambda outcome: None, submitted=0.0)
+def segment(asked: DecodeRequest) -> Segment:
+    return Segment(pool=KEY, rows=slots_needed(asked), request=asked, deliver=lambda outcome: None, submitted=0.0)
 
 
 class Driver:
@@ -62,14 +62,14 @@ class Driver:
             source[row, : len(asked.source)] = asked.source
         length = np.array([len(asked.source) for asked in requests])
         encoded = self.decoder.encode(source, length)
-        self.pool.admit([job(asked) for asked in requests], encoded, now=0.0, encode_seconds=0.0)
+        self.pool.admit([segment(asked) for asked in requests], encoded, now=0.0, encode_seconds=0.0)
 
-    def running(self, asked: DecodeRequest) -> Running | None:
-        return next((running for running in self.pool.running if running.job.request is asked), None)
+    def running(self, asked: DecodeRequest) -> Segment | None:
+        return next((segment for segment in self.pool.running if segment.request is asked), None)
 
     def step(self) -> None:
         for ended in self.pool.step():
-            asked = ended.running.job.request
+            asked = ended.request
             assert asked not in self.answers
             self.answers[asked] = ended.hypotheses
 
@@ -91,21 +91,21 @@ def ask(decoder: FakeDecoder, asked: DecodeRequest) -> tuple[Hypothesis, ...]:
     return answer
 
 
-def check(answer: Answer, asked: DecodeRequest, score: Score, look: Look | None, decoder: FakeDecoder) -> None:
+def check(answer: Answer, asked: DecodeRequest, score: Score, attend: Attend | None, decoder: FakeDecoder) -> None:
     """Hold an answer to the reference."""
     assert answer is not None
-    expected = reference.search(score, asked, limit=target_limit(asked, decoder.facts))
+    expected = reference.search(score, asked, limit=decoder.facts.target_limit(asked))
     assert [tuple(found.tokens.tolist()) for found in answer] == [wanted.tokens for wanted in expected]
     for found, wanted in zip(answer, expected, strict=True):
         assert found.finish_reason is wanted.reason
         assert found.score == pytest.approx(wanted.score, abs=1e-4)
         assert found.log_probabilities.tolist() == pytest.approx(wanted.log_probabilities, abs=1e-5)
         assert found.end_log_probability == pytest.approx(wanted.end_log_probability, abs=1e-5)
-        if look is None:
+        if attend is None:
             assert found.alignment.shape == (len(wanted.tokens), 0)
             assert found.attention is None
         else:
-            weights = reference.attention(look, asked, wanted.tokens)
+            weights = reference.attention(attend, asked, wanted.tokens)
             assert found.attention is not None
             np.testing.assert_array_equal(found.attention, weights)
             heads = [weights[layer, head] for layer, head in decoder.facts.alignment_heads]
@@ -131,13 +131,13 @@ def test_an_answer_does_not_depend_on_batch_mates_arrival_or_on_who_leaves_early
     asked: list[DecodeRequest], seed: int, data: st.DataObject
 ) -> None:
     # Where most words are impossible a beam has fewer hypotheses than it may have, and fewer than it had.
-    score, look = hashed_scores(seed=seed, impossible=0.85 * (seed % 2)), hashed_look()
-    driver = Driver(FakeDecoder(score, look))
+    score, attend = hashed_scores(seed=seed, impossible=0.85 * (seed % 2)), hashed_attention()
+    driver = Driver(FakeDecoder(score, attend))
     waiting, dropped = list(asked), set[DecodeRequest]()
     while waiting or driver.pool.rows:
         come = waiting[: data.draw(st.integers(0 if driver.pool.rows else 1, 4))]
         come = [
-            entry for index, entry in enumerate(come) if sum(map(rows_needed, come[: index + 1])) <= driver.pool.free
+            entry for index, entry in enumerate(come) if sum(map(slots_needed, come[: index + 1])) <= driver.pool.free
         ]
         if come:
             waiting = waiting[len(come) :]
@@ -145,14 +145,14 @@ def test_an_answer_does_not_depend_on_batch_mates_arrival_or_on_who_leaves_early
         if driver.pool.running and data.draw(st.integers(0, 9)) == 0:
             leaver = data.draw(st.sampled_from(driver.pool.running))
             driver.pool.drop(leaver)
-            dropped.add(leaver.job.request)
+            dropped.add(leaver.request)
         if driver.pool.rows:
             driver.step()
     assert dropped.isdisjoint(driver.answers)
     assert driver.pool.free == 64
     for entry in asked:
         if entry not in dropped:
-            check(driver.answers[entry], entry, score, look, driver.decoder)
+            check(driver.answers[entry], entry, score, attend, driver.decoder)
 
 
 def test_one_step_serves_greedy_beam_and_forced_requests_together() -> None:
@@ -173,11 +173,11 @@ def test_a_beam_begins_with_one_row() -> None:
 
 
 def test_beams_read_their_own_source_each() -> None:
-    score, look = hashed_scores(seed=3), hashed_look()
+    score, attend = hashed_scores(seed=3), hashed_attention()
     asked = [request([*ids, END], beam_size=4) for ids in ([4], [9, 5, 9], [11, 10, 8, 7, 6, 6])]
-    decoder = FakeDecoder(score, look)
+    decoder = FakeDecoder(score, attend)
     for together, entry in zip(ask_all(decoder, asked), asked, strict=True):
-        check(together, entry, score, look, decoder)
+        check(together, entry, score, attend, decoder)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0])
@@ -216,8 +216,8 @@ def test_no_target_is_longer_than_the_model_allows() -> None:
 
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
 def test_an_end_of_sentence_first_gives_an_empty_target_with_attention_of_no_rows(beam_size: int) -> None:
-    look = hashed_look(layers=1, heads=1)
-    decoder = FakeDecoder(constant_scores({END: 1.0}, vocabulary=8), look)
+    attend = hashed_attention(layers=1, heads=1)
+    decoder = FakeDecoder(constant_scores({END: 1.0}, vocabulary=8), attend)
     (found,) = ask(decoder, request([4, 5, END], beam_size=beam_size))
     assert found.tokens.tolist() == []
     assert found.finish_reason is FinishReason.END
@@ -261,7 +261,7 @@ def test_n_best_lists_are_sorted_finite_and_without_equal_ids(asked: DecodeReque
 
 @pytest.mark.parametrize("beam_size", [1, 2, 3])
 def test_a_model_that_copies_looks_along_the_diagonal(beam_size: int) -> None:
-    def look(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    def attend(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         weights = np.zeros((1, 1, len(source)), dtype=np.float32)
         weights[0, 0, min(len(prefix), len(source) - 1)] = 1.0
         return weights
@@ -273,18 +273,18 @@ def test_a_model_that_copies_looks_along_the_diagonal(beam_size: int) -> None:
         scores[source[min(len(prefix), len(source) - 1)]] = -0.01
         return scores
 
-    decoder = FakeDecoder(score, look)
+    decoder = FakeDecoder(score, attend)
     best = ask(decoder, request([8, 5, 11, 4, END], beam_size=beam_size))[0]
     assert best.tokens.tolist() == [8, 5, 11, 4]
     np.testing.assert_array_equal(best.alignment, np.eye(4, 5, dtype=np.float32))
 
 
 def test_a_forced_target_is_scored_with_its_end_even_where_a_search_would_not_go() -> None:
-    score, look = hashed_scores(), hashed_look()
-    decoder = FakeDecoder(score, look)
+    score, attend = hashed_scores(), hashed_attention()
+    decoder = FakeDecoder(score, attend)
     for target in ([], [4], [1, 4, 4, 4, 4], list(range(12))):
         asked = request([5, 6, END], forced=target, length_penalty=0.6)
-        check(ask(decoder, asked), asked, score, look, decoder)
+        check(ask(decoder, asked), asked, score, attend, decoder)
 
 
 def test_a_forced_target_costs_a_finite_price_where_it_is_impossible() -> None:
@@ -298,7 +298,7 @@ def test_a_forced_target_costs_a_finite_price_where_it_is_impossible() -> None:
 @pytest.mark.parametrize("where", ["scores", "attention"])
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 def test_rows_with_nan_or_infinity_fail_and_no_others(beam_size: int, where: str, poison: float) -> None:
-    score, look = hashed_scores(), hashed_look()
+    score, attend = hashed_scores(), hashed_attention()
 
     def bad_score(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         scores = score(source, prefix).copy()
@@ -306,23 +306,23 @@ def test_rows_with_nan_or_infinity_fail_and_no_others(beam_size: int, where: str
             scores[7] = poison
         return scores
 
-    def bad_look(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        weights = look(source, prefix).copy()
+    def bad_attend(source: Prefix, prefix: Prefix) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        weights = attend(source, prefix).copy()
         if source[0] == 9 and len(prefix) == 2 and where == "attention":
             weights[0, 1, 0] = poison
         return weights
 
     asked = [request([first, 5, END], beam_size=size, min_length=4) for first in (8, 9, 10) for size in (1, beam_size)]
-    decoder = FakeDecoder(bad_score, bad_look)
+    decoder = FakeDecoder(bad_score, bad_attend)
     for answer, entry in zip(ask_all(decoder, asked), asked, strict=True):
         if entry.source[0] == 9:
             assert answer is None
         else:
-            check(answer, entry, score, look, decoder)
+            check(answer, entry, score, attend, decoder)
 
 
 def test_attention_that_was_not_asked_for_is_not_returned_but_alignment_is() -> None:
-    decoder = FakeDecoder(hashed_scores(), hashed_look())
+    decoder = FakeDecoder(hashed_scores(), hashed_attention())
     (found,) = ask(decoder, request([4, 5, END], keep_attention=False))
     assert found.attention is None
     assert found.alignment.shape == (len(found.tokens), 3)
@@ -349,7 +349,7 @@ def test_only_requests_whose_deadline_has_come_are_overdue() -> None:
     driver.step()
     driver.step()
     assert driver.pool.overdue(4.9) == []
-    assert [running.job.request for running in driver.pool.overdue(5.0)] == [late]
+    assert [segment.request for segment in driver.pool.overdue(5.0)] == [late]
 
 
 def test_the_numbers_of_steps_and_rows_are_those_that_a_request_took_part_in() -> None:
@@ -382,8 +382,8 @@ def test_a_step_is_bound_once_for_each_number_of_rows_and_state_buffer() -> None
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_requests_that_end_at_different_times_leave_the_others_alone(order: tuple[int, ...]) -> None:
     lengths = (2, 4, 6)
-    score, look = hashed_scores(ending=-100.0), hashed_look()
-    decoder = FakeDecoder(score, look)
+    score, attend = hashed_scores(ending=-100.0), hashed_attention()
+    decoder = FakeDecoder(score, attend)
     asked = [request([4 + place, 5, END], max_length=lengths[place]) for place in order]
     for answer, entry in zip(ask_all(decoder, asked), asked, strict=True):
-        check(answer, entry, score, look, decoder)
+        check(answer, entry, score, attend, decoder)

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.server.caption_fakes import CELLS, SIDE, FakeCaptioner, colours_of, looks_within, picture
-from tests.server.engine_fakes import END, FakeDecoder, FakeObserver, hashed_look, hashed_scores, request
+from tests.server.engine_fakes import END, FakeDecoder, FakeObserver, hashed_attention, hashed_scores, request
 
 from regard.server.engine.engine import Engine, EngineSettings, Outcome, Ticket
-from regard.server.engine.scheduler import Job, PoolKey
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.worker import Worker
 from regard.server.errors import CallCancelled, InvalidRequest
 from regard.server.request import CallContext, DecodeRequest, DecodeResult, Hypothesis, ModelKey
@@ -28,7 +28,7 @@ Asked = tuple[ModelKey, DecodeRequest]
 
 
 def translator() -> FakeDecoder:
-    return FakeDecoder(score=hashed_scores(ending=0.4), look=hashed_look())
+    return FakeDecoder(score=hashed_scores(ending=0.4), attend=hashed_attention())
 
 
 def run(asked: Sequence[Asked], *, workers: int = 1, rows: int = 32) -> list[Outcome]:
@@ -117,7 +117,7 @@ def test_of_pictures_encoded_together_only_those_that_ask_get_what_the_encoder_l
     def caption(*asked: DecodeRequest) -> None:
         worker.start(
             [
-                Job(pool=PoolKey(PICTURES, CELLS), rows=1, request=one, deliver=outcomes.append, submitted=0.0)
+                Segment(pool=PoolKey(PICTURES, CELLS), rows=1, request=one, deliver=outcomes.append, submitted=0.0)
                 for one in asked
             ]
         )

@@ -13,7 +13,7 @@ from tests.server.engine_fakes import (
 from tests.server.engine_running import KEY, SECONDS, Clock, Gate, endless, running, submit
 
 from regard.server.engine.engine import EngineSettings, Outcome
-from regard.server.engine.scheduler import Job, PoolKey
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.worker import Worker
 from regard.server.request import DecodeResult, ModelKey
 
@@ -90,7 +90,7 @@ def test_the_buffers_of_pools_that_are_not_used_are_given_back() -> None:
     for length in (10, 20, 40, 60, 90, 120, 180, 10, 20, 60, 40):
         asked = request([4] * length + [END], max_length=2)
         pool = PoolKey(KEY, settings.width(length + 1))
-        worker.start([Job(pool=pool, rows=1, request=asked, deliver=outcomes.append, submitted=0.0)])
+        worker.start([Segment(pool=pool, rows=1, request=asked, deliver=outcomes.append, submitted=0.0)])
         while worker.running:
             worker.step()
         assert len(worker.free()) <= 4

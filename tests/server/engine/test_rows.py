@@ -14,6 +14,7 @@ from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.engine.rows import RowBuffers
 from regard.server.engine.state_buffers import buffer_shape
 from regard.server.request import Ids, Pixels
+from regard.server.search.step import FewReordered, Reordering
 
 CAPACITY, WIDTH = 8, 3
 
@@ -40,14 +41,14 @@ class CountingDecoder:
                 port("state.more", "batch", "target", 3),
             ),
             vocabulary_size=5,
-            scores_size=5,
+            output_size=5,
             layers=0,
             heads=0,
             alignment_heads=(),
             pad_id=0,
-            begin_id=2,
-            end_id=3,
-            never=(0, 1, 2),
+            bos_id=2,
+            eos_id=3,
+            suppressed_ids=(0, 1, 2),
             max_source_tokens=3,
             max_target_tokens=9,
             state_in_place=in_place,
@@ -111,14 +112,14 @@ def play(data: st.DataObject, decoder: CountingDecoder) -> None:
         if action == "append" and free:
             slots = data.draw(st.lists(st.sampled_from(free), min_size=1, max_size=4, unique=True))
             beams.append(Beam(name, slots))
-            rows.append(np.array(slots[:1]), encoded([name]), begin=2, target=longest + 1)
+            rows.append(np.array(slots[:1]), encoded([name]), bos_id=2, target=longest + 1)
             name += 1
         elif action == "remove" and beams:
             beam = beams.pop(data.draw(st.integers(0, len(beams) - 1)))
             rows.remove(np.array(beam.slots))
         elif action == "step" and beams:
             longest = max(longest, 1 + max(len(counts) for beam in beams for counts in beam.counts.values()))
-            rows.append(np.zeros(0, dtype=np.intp), encoded([]), begin=2, target=longest)
+            rows.append(np.zeros(0, dtype=np.intp), encoded([]), bos_id=2, target=longest)
             rows.step()
             assert rows.count == sum(len(beam.counts) for beam in beams)
             for beam in beams:
@@ -150,7 +151,13 @@ def _go_on(data: st.DataObject, rows: RowBuffers, beams: list[Beam]) -> None:
         beam.counts = following
     having = {slot for beam in beams for slot in beam.slots if rows.row_of_slot[slot] >= 0}
     mates = np.array([slot for beam in beams for slot in beam.slots], dtype=np.intp)
-    rows.pick(np.array(slots, dtype=np.intp), np.array(parents, dtype=np.intp), mates)
+    tokens = data.draw(st.lists(st.integers(0, 4), min_size=len(slots), max_size=len(slots)))
+    few = FewReordered(slots, parents, tokens)
+    how = Reordering(np.array(slots, dtype=np.intp), np.array(parents, dtype=np.intp), np.array(tokens), mates)
+    # One by one only whole beams are reordered.
+    whole = bool(slots) and all(set(beam.slots) <= set(slots) for beam in beams if set(beam.slots) & set(slots))
+    rows.reorder(few if whole and data.draw(st.booleans()) else how)
+    assert rows.token[rows.row_of_slot[slots]].tolist() == tokens
     dead = having - {slot for beam in beams for slot in beam.counts}
     if dead:
         rows.remove(np.array(sorted(dead)))
@@ -164,13 +171,15 @@ def test_rows_keep_their_own_memory_and_state_through_any_history(in_place: bool
     play(data, CountingDecoder(in_place=in_place))
 
 
-def test_a_slot_that_alone_follows_a_row_takes_it_over_and_nothing_is_copied() -> None:
+@pytest.mark.parametrize("few", [None, FewReordered([0, 1, 2], [2, 0, 1], [4, 4, 4])])
+def test_a_slot_that_alone_follows_a_row_takes_it_over_and_nothing_is_copied(few: FewReordered | None) -> None:
     decoder = CountingDecoder(in_place=True)
     rows = RowBuffers(decoder, capacity=4, width=WIDTH, target=4)
-    rows.append(np.array([0, 1, 2]), encoded([7, 7, 7]), begin=2)
+    rows.append(np.array([0, 1, 2]), encoded([7, 7, 7]), bos_id=2)
     rows.step()
     before = decoder.written["next.state.values"].copy()
-    rows.pick(np.array([0, 1, 2]), np.array([2, 0, 1]), np.array([0, 1, 2]))
+    slots = np.array([0, 1, 2])
+    rows.reorder(few or Reordering(slots, np.array([2, 0, 1]), np.array([4, 4, 4]), slots))
     assert rows.row_of_slot[:3].tolist() == [2, 0, 1]
     np.testing.assert_array_equal(decoder.written["next.state.values"], before)
 
@@ -179,7 +188,7 @@ def test_a_slot_that_alone_follows_a_row_takes_it_over_and_nothing_is_copied() -
 @pytest.mark.parametrize("gone", [1, 3])
 def test_rows_that_took_no_step_yet_move_into_the_places_of_others(in_place: bool, gone: int) -> None:
     rows = RowBuffers(CountingDecoder(in_place=in_place), capacity=8, width=WIDTH, target=4)
-    rows.append(np.arange(6), encoded([7] * 6), begin=2, target=4)
+    rows.append(np.arange(6), encoded([7] * 6), bos_id=2, target=4)
     rows.remove(np.arange(gone))
     assert rows.count == 6 - gone
     assert sorted(rows.slots[: rows.count].tolist()) == list(range(gone, 6))
@@ -194,7 +203,7 @@ def test_a_step_without_rows_is_refused() -> None:
 def test_new_rows_begin_with_the_begin_of_sentence() -> None:
     decoder = CountingDecoder()
     rows = RowBuffers(decoder, capacity=2, width=WIDTH, target=2)
-    rows.append(np.array([1]), encoded([0]), begin=2)
+    rows.append(np.array([1]), encoded([0]), bos_id=2)
     rows.step()
     assert decoder.seen["token"].tolist() == [2]
 

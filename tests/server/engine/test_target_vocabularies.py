@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.server import engine_reference as reference
-from tests.server.engine_fakes import END, FakeDecoder, Prefix, hashed_look, hashed_scores, request
+from tests.server.engine_fakes import END, FakeDecoder, Prefix, hashed_attention, hashed_scores, request
 from tests.server.engine_running import running, submit
 
-from regard.server.engine.decoder import DecoderFacts, Tensors, TokenChoice
-from regard.server.engine.slots import target_limit
+from regard.server.engine.decoder import DecoderFacts, Shortlist, Tensors
 from regard.server.request import Ids, Pixels
 
 VOCABULARY = 40
@@ -34,8 +33,8 @@ class Speaker:
         return replace(
             self.fake.facts,
             vocabulary_size=50,
-            choices=tuple(
-                TokenChoice(source_end=end, tokens=np.array(tokens), scores=f"scores.{end}")
+            shortlists=tuple(
+                Shortlist(source_end=end, tokens=np.array(tokens), scores=f"scores.{end}")
                 for end, tokens in TOKENS.items()
             ),
         )
@@ -75,7 +74,7 @@ def alone(fake: FakeDecoder) -> Callable[[Prefix, Prefix], NDArray[np.float32]]:
 
 @pytest.fixture
 def fake() -> FakeDecoder:
-    return FakeDecoder(hashed_scores(seed=3, vocabulary=VOCABULARY), hashed_look(), cache="in place")
+    return FakeDecoder(hashed_scores(seed=3, vocabulary=VOCABULARY), hashed_attention(), cache="in place")
 
 
 def source(number: int, language: int) -> tuple[int, ...]:
@@ -92,7 +91,7 @@ def test_greedy_and_beams_find_what_a_model_of_that_language_alone_would(fake: F
     with running(Speaker(fake), rows=24, widest_beam=5) as engine:
         results = submit(engine, *asked).results()
     for wanted, result in zip(asked, results, strict=True):
-        expected = reference.search(alone(fake), wanted, limit=target_limit(wanted, fake.facts))
+        expected = reference.search(alone(fake), wanted, limit=fake.facts.target_limit(wanted))
         found = [tuple(hypothesis.tokens.tolist()) for hypothesis in result.hypotheses]
         assert found == [hypothesis.tokens for hypothesis in expected]
         assert [hypothesis.score for hypothesis in result.hypotheses] == pytest.approx(
@@ -125,7 +124,7 @@ def test_a_source_of_no_such_language_is_decoded_among_all_tokens(fake: FakeDeco
     asked = request((4, 5, END))
     with running(Speaker(fake)) as engine:
         (found,) = submit(engine, asked).results()
-    expected = reference.search(fake.score, asked, limit=target_limit(asked, fake.facts))
+    expected = reference.search(fake.score, asked, limit=fake.facts.target_limit(asked))
     assert tuple(found.hypotheses[0].tokens.tolist()) == expected[0].tokens
 
 

@@ -17,10 +17,10 @@ from regard.export.ports import GraphPorts
 from regard.server.bundle.bundle import LoadedBundle, load_bundle
 from regard.server.bundle.ports import GraphSpec, PortSpec
 from regard.server.engine.pool import Pool
-from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.engine.slots import rows_needed
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.request import DecodeRequest, Hypothesis, ModelKey
 from regard.server.runtime.session import open_model
+from regard.server.search.searches import slots_needed
 from regard.training.decoding.search import SearchConfig, search
 
 WIDTH = 16
@@ -70,12 +70,12 @@ def test_a_transformer_says_in_the_engine_what_it_says_in_training(tmp_path: Pat
         for one in waiting[:1]:
             source = np.zeros((1, WIDTH), dtype=np.int64)
             source[0, : len(one.source)] = one.source
-            job = Job(pool=key, rows=rows_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
+            job = Segment(pool=key, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
             pool.admit([job], opened.encode(source, np.array([len(one.source)])), now=0.0, encode_seconds=0.0)
         del waiting[:1]
         for _ in range(2):
             if pool.rows:
-                answers.update((ended.running.job.request, ended.hypotheses) for ended in pool.step())
+                answers.update((ended.request, ended.hypotheses) for ended in pool.step())
 
     for one in asked:
         (expected,) = search(

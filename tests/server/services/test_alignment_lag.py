@@ -6,26 +6,26 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.server.engine_fakes import END, FakeDecoder, hashed_look, hashed_scores, request
+from tests.server.engine_fakes import END, FakeDecoder, hashed_attention, hashed_scores, request
 
 from regard.server.engine.pool import Pool
-from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.engine.slots import rows_needed
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.request import DecodeRequest, FinishReason, Hypothesis, ModelKey, Weights
+from regard.server.search.searches import slots_needed
 
 SOURCE = (4, 7, 5, END)
 WIDTH = 16
-LOOK = hashed_look()
+ATTEND = hashed_attention()
 
 
 def decode(asked: DecodeRequest, *, lag: int) -> tuple[Hypothesis, ...]:
-    decoder = FakeDecoder(score=hashed_scores(), look=LOOK)
+    decoder = FakeDecoder(score=hashed_scores(), attend=ATTEND)
     decoder.facts = dataclasses.replace(decoder.facts, alignment_lag=lag)
     pool = Pool(decoder, capacity=16, width=WIDTH)
     source = np.zeros((1, WIDTH), dtype=np.int64)
     source[0, : len(asked.source)] = asked.source
     key = PoolKey(ModelKey("fake", "1"), WIDTH)
-    job = Job(pool=key, rows=rows_needed(asked), request=asked, deliver=lambda outcome: None, submitted=0.0)
+    job = Segment(pool=key, rows=slots_needed(asked), request=asked, deliver=lambda outcome: None, submitted=0.0)
     pool.admit([job], decoder.encode(source, np.array([len(asked.source)])), now=0.0, encode_seconds=0.0)
     while True:
         for ended in pool.step():
@@ -35,7 +35,7 @@ def decode(asked: DecodeRequest, *, lag: int) -> tuple[Hypothesis, ...]:
 
 def looked(hypothesis: Hypothesis, step: int) -> Weights:
     """What the aligning heads of the fake, the last of each layer, look at in a step [source]."""
-    return LOOK(SOURCE, tuple(hypothesis.tokens[:step].tolist()))[:, -1].mean(axis=0)
+    return ATTEND(SOURCE, tuple(hypothesis.tokens[:step].tolist()))[:, -1].mean(axis=0)
 
 
 CASES = {

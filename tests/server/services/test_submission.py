@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regard.server.engine.engine import Ticket
-from regard.server.engine.scheduler import Job, PoolKey
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.errors import (
     AnswerTooLarge,
     CallCancelled,
@@ -51,7 +51,7 @@ class FakeEngine:
     """
 
     room: int = 100
-    jobs: list[Job] = field(default_factory=list[Job])
+    jobs: list[Segment] = field(default_factory=list[Segment])
     answer: OnDone = lambda place, outcome: None
     cancelled: list[int] = field(default_factory=list[int])
 
@@ -62,7 +62,7 @@ class FakeEngine:
             raise QueueFull("full", 1.0)
         self.answer = on_done
         self.jobs = [
-            Job(pool=PoolKey(key, 16), rows=1, request=request, deliver=lambda outcome: None, submitted=0.0)
+            Segment(pool=PoolKey(key, 16), rows=1, request=request, deliver=lambda outcome: None, submitted=0.0)
             for request in requests
         ]
         return Ticket(self.jobs)

@@ -1,4 +1,4 @@
-"""No run of tokens is said twice where that was asked for, whatever else is asked for and whoever is beside it."""
+"""No n-gram comes twice where that was asked for, whatever else is asked for and whoever is beside it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.server.engine_fakes import END, FakeDecoder, constant_scores, hashed_
 from regard.server.engine.engine_settings import EngineSettings
 from regard.server.engine.pool import Pool
 from regard.server.engine.request_check import check_request
-from regard.server.engine.scheduler import Job, PoolKey
-from regard.server.engine.slots import rows_needed, target_limit
+from regard.server.engine.segment import PoolKey, Segment
 from regard.server.errors import InvalidRequest
 from regard.server.request import DecodeRequest, FinishReason, Hypothesis, ModelKey
+from regard.server.search.searches import slots_needed
 
 WIDTH = 16
 KEY = PoolKey(ModelKey("fake", "1"), WIDTH)
@@ -36,12 +36,12 @@ def ask(decoder: FakeDecoder, *asked: DecodeRequest) -> list[tuple[Hypothesis, .
             one = waiting.pop(0)
             source = np.zeros((1, WIDTH), dtype=np.int64)
             source[0, : len(one.source)] = one.source
-            job = Job(pool=KEY, rows=rows_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
+            job = Segment(pool=KEY, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
             encoded = decoder.encode(source, np.array([len(one.source)]))
             pool.admit([job], encoded, now=0.0, encode_seconds=0.0)
         for ended in pool.step():
             assert ended.hypotheses is not None
-            answers[ended.running.job.request] = ended.hypotheses
+            answers[ended.request] = ended.hypotheses
     return [answers[one] for one in asked]
 
 
@@ -69,7 +69,7 @@ def requests(draw: st.DrawFn) -> DecodeRequest:
 def test_searches_find_what_the_reference_finds(asked: list[DecodeRequest], seed: int) -> None:
     decoder = FakeDecoder(score=hashed_scores(seed=seed, vocabulary=7, ending=0.05))
     for one, answer in zip(asked, ask(decoder, *asked), strict=True):
-        expected = reference.search(decoder.score, one, limit=target_limit(one, decoder.facts))
+        expected = reference.search(decoder.score, one, limit=decoder.facts.target_limit(one))
         assert says(answer) == [list(wanted.tokens) for wanted in expected]
         for found, wanted in zip(answer, expected, strict=True):
             assert found.finish_reason is wanted.reason

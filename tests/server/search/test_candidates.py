@@ -1,4 +1,4 @@
-"""The choice of tokens from scores, against the obvious way to do it."""
+"""The best tokens and continuations found by arrays, against the obvious way to find them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from regard.server.request import Weights
-from regard.server.search.candidates import FLOOR, Candidates, best_tokens, continuations, divide, given_scores
+from regard.server.search.candidates import Candidates, best_tokens, continuations, divide, given_log_probs
+from regard.server.search.rule import FLOOR
 
 END = 3
 
 
-def candidates(scores: Weights, rows: NDArray[np.intp], totals: NDArray[np.float64], end: int = END) -> Candidates:
+def candidates(scores: Weights, rows: NDArray[np.intp], totals: NDArray[np.float64], eos_id: int = END) -> Candidates:
     scores = scores.copy()
-    return continuations(scores, scores.argmax(axis=1), rows, totals, end=end)
+    return continuations(scores, scores.argmax(axis=1), rows, totals, eos_id=eos_id)
 
 
 @given(
@@ -53,7 +54,7 @@ def test_candidates_are_those_of_a_full_sort(
         assert found.parent[member][exists].tolist() == parent.tolist()
         assert found.token[member][exists].tolist() == token.tolist()
         assert found.row[member][exists].tolist() == rows[member][parent].tolist()
-        assert found.log_probability[member][exists].tolist() == scores[rows[member][parent], token].tolist()
+        assert found.log_prob[member][exists].tolist() == scores[rows[member][parent], token].tolist()
         # Enough of them go on, or there are no more.
         going = (found.token[member] != END) & exists
         assert going.sum() >= min(
@@ -93,33 +94,32 @@ def test_candidates_of_a_beam_do_not_depend_on_the_beams_beside_it() -> None:
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-def test_a_row_with_nan_or_infinity_is_unsound_and_no_other(poison: float) -> None:
+def test_a_row_with_nan_or_infinity_is_broken_and_no_other(poison: float) -> None:
     scores = np.zeros((3, 5), dtype=np.float32)
     scores[1, 4] = poison
-    _, _, unsound = best_tokens(scores, ordinary=4)
-    assert unsound.tolist() == [1]
+    _, _, broken = best_tokens(scores, fallback_id=4)
+    assert broken.tolist() == [1]
 
 
-def test_a_row_that_allows_nothing_gets_an_ordinary_token_at_the_floor() -> None:
-    token, log_probability, unsound = best_tokens(np.full((1, 6), -np.inf, dtype=np.float32), ordinary=4)
+def test_a_row_that_allows_nothing_gets_the_fallback_token_at_the_floor() -> None:
+    token, log_prob, broken = best_tokens(np.full((1, 6), -np.inf, dtype=np.float32), fallback_id=4)
     assert token.tolist() == [4]
-    assert log_probability.tolist() == [FLOOR]
-    assert not len(unsound)
+    assert log_prob.tolist() == [FLOOR]
+    assert not len(broken)
 
 
 def test_the_log_probability_of_a_given_token_is_finite_even_if_it_is_impossible_or_has_no_column() -> None:
     scores = np.array([[-1.0, -np.inf], [-2.0, -3.0]], dtype=np.float32)
-    found = given_scores(scores, np.array([0, 1, 0]), np.array([1, 1, 2]))
+    found = given_log_probs(scores, np.array([0, 1, 0]), np.array([1, 1, 2]))
     assert found.tolist() == [FLOOR, -3.0, FLOOR]
 
 
 def test_only_endings_among_the_best_are_finished_and_the_best_others_go_on() -> None:
-    end = 3
     token = np.array([[3, 5, 3, 6, 3, 7]])
     total = -np.arange(6.0)[None]
     none = np.zeros((1, 6), dtype=np.int64)
     candidates = Candidates(none, none, token, total, total.astype(np.float32))
-    survivors = divide(candidates, beams=3, end=end)
+    survivors = divide(candidates, beams=3, eos_id=END)
     assert np.flatnonzero(survivors.ended[0]).tolist() == [0, 2]
     assert survivors.order[0][survivors.alive[0]].tolist() == [1, 3, 5]
 
@@ -129,6 +129,6 @@ def test_candidates_that_do_not_exist_neither_end_nor_go_on() -> None:
     token = np.array([[5, 3, 3, 6]])
     none = np.zeros((1, 4), dtype=np.int64)
     candidates = Candidates(none, none, token, total, total.astype(np.float32))
-    survivors = divide(candidates, beams=2, end=3)
+    survivors = divide(candidates, beams=2, eos_id=3)
     assert not survivors.ended.any()
     assert survivors.alive[0].tolist() == [True, False]
