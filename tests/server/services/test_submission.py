@@ -46,29 +46,29 @@ class FakeEngine:
 
     Attributes:
         answer: takes a place and its outcome.
-        jobs: that it took.
+        segments: that it took.
         cancelled: places.
     """
 
     room: int = 100
-    jobs: list[Segment] = field(default_factory=list[Segment])
+    segments: list[Segment] = field(default_factory=list[Segment])
     answer: OnDone = lambda place, outcome: None
     cancelled: list[int] = field(default_factory=list[int])
 
     def submit(self, key: ModelKey, requests: Sequence[DecodeRequest], on_done: OnDone) -> Ticket:
         assert key == KEY
-        assert not self.jobs, "one submission for a call"
+        assert not self.segments, "one submission for a call"
         if len(requests) > self.room:
             raise QueueFull("full", 1.0)
         self.answer = on_done
-        self.jobs = [
+        self.segments = [
             Segment(pool=PoolKey(key, 16), rows=1, request=request, deliver=lambda outcome: None, submitted=0.0)
             for request in requests
         ]
-        return Ticket(self.jobs)
+        return Ticket(self.segments)
 
     def cancel(self, ticket: Ticket) -> None:
-        self.cancelled.extend(self.jobs.index(job) for job in ticket.jobs)
+        self.cancelled.extend(self.segments.index(segment) for segment in ticket.segments)
 
 
 async def begin(
@@ -131,7 +131,7 @@ def test_a_call_that_does_not_fit_whole_is_not_taken_at_all() -> None:
         task = await begin(engine, 1, 2, 1)
         with pytest.raises(QueueFull):
             await task
-        assert engine.jobs == engine.cancelled == []
+        assert engine.segments == engine.cancelled == []
 
     asyncio.run(run())
 
