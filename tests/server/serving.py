@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from google.rpc import status_pb2  # pyright: ignore[reportMissingTypeStubs] - see regard.server.services.status
 from grpc_health.v1 import health_pb2
 from tests.bundles import NULL_MODELS
-from tests.server.engine_fakes import Cache, FakeDecoder, Prefix, Score, hashed_look, hashed_scores
+from tests.server.engine_fakes import Cache, FakeDecoder, Prefix, Score, hashed_attention, hashed_scores
 
 from regard.server.bundle.bundle import LoadedBundle
 from regard.server.front.application import Application, running_server
@@ -33,7 +33,7 @@ SETTINGS = ServerSettings(
     models=(NULL_MODELS,), address="127.0.0.1:0", metrics_address="off", workers=2, rows=32, grace=5.0
 )
 SCORE = hashed_scores(vocabulary=VOCABULARY, ending=0.4)
-LOOK = hashed_look(layers=1, heads=1)
+ATTENTION = hashed_attention(layers=1, heads=1)
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ def fake_model(
     """A model whose answer is a function of source and prefix."""
     return ServedDecoder(
         score=score,
-        look=LOOK,
+        attend=ATTENTION,
         cache=cache,
         max_source_tokens=256,
         max_target_tokens=64,

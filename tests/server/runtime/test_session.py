@@ -152,16 +152,18 @@ def with_buffer(bundle: LoadedBundle, path: Path, *, in_place: bool) -> LoadedBu
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_graph_with_a_buffer_keeps_what_each_row_said(bundle: LoadedBundle, tmp_path: Path, in_place: bool) -> None:
+def test_a_graph_with_a_buffer_keeps_what_each_row_was_fed(
+    bundle: LoadedBundle, tmp_path: Path, in_place: bool
+) -> None:
     opened = open_model(
         with_buffer(bundle, tmp_path / "step.onnx", in_place=in_place), device="cpu", intra_op_threads=1
     )
     rows = RowBuffers(opened, capacity=4, width=16, target=8)
-    rows.append(np.array([2, 0, 1]), {}, begin=2)
+    rows.append(np.array([2, 0, 1]), {}, bos_id=2)
     for step in range(5):
         rows.token[:3] = 10 * np.arange(1, 4) + step
         rows.step()
-        assert rows.scores[:3].argmax(axis=1).tolist() == rows.token[:3].tolist()
+        assert rows.log_probs[:3].argmax(axis=1).tolist() == rows.token[:3].tolist()
     bound = rows.state.read["state.tokens"]
     assert bound[:3, :5].tolist() == [[10, 11, 12, 13, 14], [20, 21, 22, 23, 24], [30, 31, 32, 33, 34]]
     assert not bound[:, 5:].any()

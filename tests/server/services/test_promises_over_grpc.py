@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.server.engine_fakes import CACHES, Prefix
 from tests.server.house import PROPERTY, Ask, House, asks, assert_same_answers, beams_of_any_width, house, texts
 from tests.server.serving import (
-    LOOK,
+    ATTENTION,
     PATIENCE,
     SCORE,
     fake_model,
@@ -145,7 +145,7 @@ def test_3_attention_follows_its_beam_and_row_i_explains_token_i(roomy: House, c
                         weights = values.reshape(tuple(hypothesis.attention.shape))
                         assert weights.shape == (1, 1, len(tokens), len(source))
                         for row in range(len(tokens)):
-                            np.testing.assert_array_equal(weights[:, :, row], LOOK(source, tokens[:row]))
+                            np.testing.assert_array_equal(weights[:, :, row], ATTENTION(source, tokens[:row]))
                             log_probability = SCORE(source, tokens[:row])[tokens[row]]
                             assert hypothesis.tokens[row].log_probability == pytest.approx(log_probability, abs=1e-6)
 
