@@ -67,9 +67,11 @@ async def decode(
 
     try:
         if places:
-            jobs = iter(engine.submit(key, [request for requests in texts for request in requests], report).jobs)
+            segments = iter(
+                engine.submit(key, [request for requests in texts for request in requests], report).segments
+            )
             for text in pending:
-                text.ticket = Ticket(list(islice(jobs, text.segments)))
+                text.ticket = Ticket(list(islice(segments, text.segments)))
         return [await text.outcome for text in pending]
     finally:
         for text in pending:

@@ -111,7 +111,7 @@ def test_of_pictures_encoded_together_only_those_that_ask_get_what_the_encoder_l
         EngineSettings(workers=1),
         FakeObserver(),
         clock=lambda: 0.0,
-        finish=lambda job, outcome: job.deliver(outcome),
+        finish=lambda segment, outcome: segment.deliver(outcome),
     )
 
     def caption(*asked: DecodeRequest) -> None:

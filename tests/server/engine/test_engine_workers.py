@@ -86,7 +86,9 @@ def test_the_buffers_of_pools_that_are_not_used_are_given_back() -> None:
     outcomes: list[Outcome] = []
     settings = EngineSettings()
     decoder = endless()
-    worker = Worker({KEY: decoder}, settings, FakeObserver(), Clock(), lambda job, outcome: outcomes.append(outcome))
+    worker = Worker(
+        {KEY: decoder}, settings, FakeObserver(), Clock(), lambda segment, outcome: outcomes.append(outcome)
+    )
     for length in (10, 20, 40, 60, 90, 120, 180, 10, 20, 60, 40):
         asked = request([4] * length + [END], max_length=2)
         pool = PoolKey(KEY, settings.width(length + 1))

@@ -70,8 +70,10 @@ def test_a_transformer_says_in_the_engine_what_it_says_in_training(tmp_path: Pat
         for one in waiting[:1]:
             source = np.zeros((1, WIDTH), dtype=np.int64)
             source[0, : len(one.source)] = one.source
-            job = Segment(pool=key, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
-            pool.admit([job], opened.encode(source, np.array([len(one.source)])), now=0.0, encode_seconds=0.0)
+            segment = Segment(
+                pool=key, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0
+            )
+            pool.admit([segment], opened.encode(source, np.array([len(one.source)])), now=0.0, encode_seconds=0.0)
         del waiting[:1]
         for _ in range(2):
             if pool.rows:

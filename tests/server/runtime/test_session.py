@@ -152,9 +152,7 @@ def with_buffer(bundle: LoadedBundle, path: Path, *, in_place: bool) -> LoadedBu
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_graph_with_a_buffer_keeps_what_each_row_was_fed(
-    bundle: LoadedBundle, tmp_path: Path, in_place: bool
-) -> None:
+def test_a_graph_with_a_buffer_keeps_what_rows_were_fed(bundle: LoadedBundle, tmp_path: Path, in_place: bool) -> None:
     opened = open_model(
         with_buffer(bundle, tmp_path / "step.onnx", in_place=in_place), device="cpu", intra_op_threads=1
     )

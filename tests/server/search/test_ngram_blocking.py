@@ -36,9 +36,11 @@ def ask(decoder: FakeDecoder, *asked: DecodeRequest) -> list[tuple[Hypothesis, .
             one = waiting.pop(0)
             source = np.zeros((1, WIDTH), dtype=np.int64)
             source[0, : len(one.source)] = one.source
-            job = Segment(pool=KEY, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0)
+            segment = Segment(
+                pool=KEY, rows=slots_needed(one), request=one, deliver=lambda outcome: None, submitted=0.0
+            )
             encoded = decoder.encode(source, np.array([len(one.source)]))
-            pool.admit([job], encoded, now=0.0, encode_seconds=0.0)
+            pool.admit([segment], encoded, now=0.0, encode_seconds=0.0)
         for ended in pool.step():
             assert ended.hypotheses is not None
             answers[ended.request] = ended.hypotheses

@@ -25,8 +25,8 @@ def decode(asked: DecodeRequest, *, lag: int) -> tuple[Hypothesis, ...]:
     source = np.zeros((1, WIDTH), dtype=np.int64)
     source[0, : len(asked.source)] = asked.source
     key = PoolKey(ModelKey("fake", "1"), WIDTH)
-    job = Segment(pool=key, rows=slots_needed(asked), request=asked, deliver=lambda outcome: None, submitted=0.0)
-    pool.admit([job], decoder.encode(source, np.array([len(asked.source)])), now=0.0, encode_seconds=0.0)
+    segment = Segment(pool=key, rows=slots_needed(asked), request=asked, deliver=lambda outcome: None, submitted=0.0)
+    pool.admit([segment], decoder.encode(source, np.array([len(asked.source)])), now=0.0, encode_seconds=0.0)
     while True:
         for ended in pool.step():
             assert ended.hypotheses is not None

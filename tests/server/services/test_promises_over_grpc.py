@@ -90,7 +90,7 @@ def test_2_who_leaves_frees_its_rows_before_the_next_step_and_changes_no_other_a
         return submit(key, requests, done)
 
     def remember(ticket: Any) -> None:
-        given_up.extend((tuple(job.request.source.tolist()), len(model.steps)) for job in ticket.jobs)
+        given_up.extend((tuple(segment.request.source.tolist()), len(model.steps)) for segment in ticket.segments)
         cancel(ticket)
 
     async def leave(leaver: Leaver) -> None:
