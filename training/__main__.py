@@ -1,12 +1,10 @@
-"""Trains by recipe: `python -m regard.training RECIPE --data DIR --out DIR`.
-
-It does not know how a model learns; it reads options and reports.
-"""
+"""Trains a model by a recipe: `python -m regard.training RECIPE --data DIR --out DIR`."""
 
 import argparse
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train and evaluate as the options say; return the exit status."""
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        if not sys.stderr.isatty():
+            return
+        sys.stderr.write(f"[{time.monotonic() - started:5.1f} s] {line}\n")
+        sys.stderr.flush()
+
     data = args.data or Path(os.environ.get("REGARD_DATA", ""))
+    say("loading PyTorch")
     # Here and not above: they load torch, which takes seconds that --help need not.
     from torch.distributed import get_rank, is_initialized
 
@@ -94,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
                     hardware=hardware,
                     start_from=args.start_from,
                     cache=args.cache,
+                    say=say,
                 )
             else:
                 translation.train(
@@ -103,10 +111,12 @@ def run(args: argparse.Namespace) -> int:
                     hardware=hardware,
                     start_from=args.start_from,
                     teacher=args.teacher,
+                    say=say,
                 )
         # Each device has a process of its own; one of them reports.
         if is_initialized() and get_rank() != 0:
             return 0
+        say(f"scoring {args.out / 'best'} on the test split, beam {args.beam}")
         if isinstance(recipe, CaptionRecipe):
             figures = captioning.evaluate(
                 recipe, data=data, out=args.out, folder=args.out / "best", config=search, cache=args.cache

@@ -93,7 +93,12 @@ def checkout(tmp_path: Path) -> Checkout:
             (package / entry.name).symlink_to(entry.resolve())
     (tmp_path / "training").symlink_to(package / "training")
     follow(tmp_path)
-    environment = {**os.environ, "PYTHONPATH": str(package.parent), "REGARD_ADDRESS": "127.0.0.1:0"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(package.parent),
+        "REGARD_ADDRESS": "127.0.0.1:0",
+        "OMP_NUM_THREADS": "1",
+    }
     return Checkout(tmp_path, environment)
 
 

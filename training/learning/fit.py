@@ -4,6 +4,7 @@ It does not know any model, data set or measure by name; it gets them as objects
 """
 
 import math
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from regard.training.data.translation_data import Batch
 from regard.training.data.vocabulary import PAD
 from regard.training.learning.guidance import Guide
 from regard.training.learning.loss import smoothed_cross_entropy
-from regard.training.learning.progress import Pace, draw_curves
+from regard.training.learning.progress import Pace, Say, draw_curves, silent
 from regard.training.learning.self_critical import SelfCritical, weighted_log_loss
 from regard.training.models.protocol import SequenceModel
 
@@ -207,14 +208,18 @@ class _Validation(Callback):
     It has to come before the averaging callback, which puts the raw weights back at the end of validation.
     """
 
-    def __init__(self, config: FitConfig, measure: Measure, keep: Keep, folder: Path) -> None:
+    def __init__(self, config: FitConfig, measure: Measure, keep: Keep, folder: Path, say: Say) -> None:
         self.config = config
         self.measure = measure
         self.keep = keep
         self.folder = folder
+        self.say = say
         self.best: float | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.is_global_zero:
+            updates = cast(Fitting, pl_module).updates
+            self.say(f"{self.config.epochs} epochs of about {updates // self.config.epochs} updates")
         if trainer.current_epoch:
             pl_module.print(f"going on after epoch {trainer.current_epoch}")
 
@@ -258,12 +263,14 @@ def fit(
     guide: Guide | None = None,
     penalty: Penalty | None = None,
     critic: SelfCritical | None = None,
+    say: Say = silent,
 ) -> None:
     """Train a SequenceModel in place, going on from what `folder` holds of an earlier, interrupted run.
 
     A guide adds its loss for the head that it teaches. With a critic the model learns from its own samples, and from
     the batches' targets only what those are worth. After every epoch `measure` and then `keep` are given the model
-    with averaged weights, which it also has at the end. An interruption costs at most the epoch that was going on.
+    with averaged weights, which it also has at the end. An interruption costs at most the epoch that was going on;
+    Ctrl-C raises KeyboardInterrupt.
     """
     pl.seed_everything(config.seed, verbose=False)
     hardware.limit_threads()
@@ -282,7 +289,7 @@ def fit(
         callbacks=[
             TQDMProgressBar(refresh_rate=1 if sys.stderr.isatty() else 100),
             Pace(),
-            _Validation(config, measure, keep, folder),
+            _Validation(config, measure, keep, folder, say),
             EMAWeightAveraging(decay=config.average_decay, use_buffers=False),
             EarlyStopping(config.monitor, mode="max" if config.higher_is_better else "min", patience=config.patience),
             ModelCheckpoint(
@@ -294,6 +301,7 @@ def fit(
             ),
         ],
     )
+    interrupt = signal.getsignal(signal.SIGINT)
     with warnings.catch_warnings():
         # Batches are ready in memory: processes that load them would cost more than they bring.
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
@@ -303,9 +311,16 @@ def fit(
         warnings.filterwarnings("ignore", message=".*is smaller than the logging interval.*")
         # Lightning's own use of torch.
         warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated.*")
-        trainer.fit(
-            Fitting(model, config, guide, penalty, critic),
-            datamodule=_Loaders(data),
-            ckpt_path=str(resume) if resume.is_file() else None,
-            weights_only=True,
-        )
+        try:
+            trainer.fit(
+                Fitting(model, config, guide, penalty, critic),
+                datamodule=_Loaders(data),
+                ckpt_path=str(resume) if resume.is_file() else None,
+                weights_only=True,
+            )
+        except SystemExit as stopped:
+            # Lightning ignores SIGINT from the first Ctrl-C on and exits with status 1, which says that a run failed.
+            if not isinstance(stopped.__context__, KeyboardInterrupt):
+                raise
+            signal.signal(signal.SIGINT, interrupt)
+            raise KeyboardInterrupt from stopped

@@ -1,17 +1,22 @@
-"""Shows how a run is getting on: its pace on the progress bar, its curves in a file.
-
-It does not know what is being learnt.
-"""
+"""Shows how a run is getting on: lines about what it does, its pace on the progress bar, its curves in a file."""
 
 import csv
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
+# Given a line about what is being done.
+Say: TypeAlias = Callable[[str], object]
+
 PACE = ("tokens_per_second", "minutes_left")
+
+
+def silent(line: str) -> None:
+    """Say nothing: for runs that nobody watches."""
 
 
 class Pace(Callback):

@@ -3,7 +3,6 @@
 It does not know which model the recipe chose, nor how one learns.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from regard.training.learning import checkpoint
 from regard.training.learning.caption_reward import CaptionReward
 from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.fit import Hardware, fit
+from regard.training.learning.progress import Say, silent
 from regard.training.learning.recipe import CaptionRecipe, describe_terms
 from regard.training.learning.self_critical import SelfCritical
 from regard.training.learning.warm_start import find_start, take_weights
@@ -46,6 +46,7 @@ def train(
     hardware: Hardware,
     start_from: Path | None = None,
     cache: Path | None = None,
+    say: Say = silent,
 ) -> None:
     """Train by a recipe with the data in one folder and the results in another.
 
@@ -53,8 +54,10 @@ def train(
     kept, `out`/features if it is not given. For what `out` then holds and what is raised see `translation.train`.
     """
     start = find_start(recipe, out=out, run=start_from)
+    say(f"reading the data of {recipe.name}")
     corpus = recipe.read(data)
     if start is None:
+        say(f"learning a vocabulary of up to {recipe.vocabulary} subwords from {len(corpus.train)} pictures' captions")
         captions = [plain(caption) for each in corpus.train for caption in each.captions]
         vocabulary, output = Vocabulary.train([], captions, size=recipe.vocabulary, lower=True)
     else:
@@ -66,7 +69,7 @@ def train(
         load_published(captioner.backbone)
     else:
         take_weights(captioner, start.checkpoint)
-    trained, look = _divide(recipe, captioner, corpus, cache or out / "features")
+    trained, look = _divide(recipe, captioner, corpus, cache or out / "features", say)
     batches = CaptionData(corpus, vocabulary, recipe.batches, look, output=output, seed=recipe.fit.seed)
     measured = corpus.valid[: recipe.measured_pictures]
     provenance = {
@@ -113,6 +116,7 @@ def train(
         keep=keep,
         penalty=penalty if recipe.coverage else None,
         critic=None if reward is None else SelfCritical(reward, longest=recipe.batches.longest),
+        say=say,
     )
 
 
@@ -170,7 +174,9 @@ def write_captions(
     return captions
 
 
-def _divide(recipe: CaptionRecipe, captioner: Captioner, corpus: CaptionCorpus, cache: Path) -> tuple[nn.Module, Look]:
+def _divide(
+    recipe: CaptionRecipe, captioner: Captioner, corpus: CaptionCorpus, cache: Path, say: Say
+) -> tuple[nn.Module, Look]:
     """Return what is trained and what it reads: the describer and kept maps or, if blocks are tuned, all and pixels."""
     captioner.backbone.train_last(recipe.fine_tuned)
     if recipe.fine_tuned:
@@ -180,7 +186,7 @@ def _divide(recipe: CaptionRecipe, captioner: Captioner, corpus: CaptionCorpus, 
         captioner.backbone.eval(),
         _names(corpus),
         lambda names: _read(corpus, captioner, names),
-        say=lambda text: print(text, file=sys.stderr),
+        say=say,
     )
     return captioner.describer, maps.get
 

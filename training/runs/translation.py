@@ -23,6 +23,7 @@ from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.distillation import TeacherError, teach
 from regard.training.learning.fit import Hardware, fit
 from regard.training.learning.guidance import Guide, learn_guide
+from regard.training.learning.progress import Say, silent
 from regard.training.learning.recipe import GoldAlignments, Recipe, describe_terms
 from regard.training.learning.self_critical import SelfCritical
 from regard.training.learning.translation_reward import TranslationReward
@@ -37,6 +38,7 @@ def train(
     hardware: Hardware,
     start_from: Path | None = None,
     teacher: Path | None = None,
+    say: Say = silent,
 ) -> None:
     """Train by a recipe with the data in one folder and the results in another.
 
@@ -45,13 +47,15 @@ def train(
     a teacher's translations in taught.jsonl, and resume/ for going on: the same call goes on where an interrupted one
     was. Raises FileNotFoundError for missing data or a missing checkpoint, ValueError where `out` holds a run of
     another recipe, start or teacher, where the recipe's model belongs to no family, and where the weights to start from
-    or the teacher do not fit.
+    or the teacher do not fit. `say` gets a line for each thing that takes a while.
     """
     if teacher is not None and not recipe.taught:
         raise TeacherError(f"{recipe.name} learns from no other model: leave out --teacher.")
     start = find_start(recipe, out=out, run=start_from)
+    say(f"reading the data of {recipe.name}")
     corpus = recipe.read(data)
     if start is None:
+        say(f"learning a vocabulary of up to {recipe.vocabulary} subwords from {len(corpus.train)} pairs")
         vocabulary, output = _learn_vocabulary(recipe, corpus)
     else:
         vocabulary, output = start.checkpoint.vocabulary, start.checkpoint.model.config.output
@@ -63,7 +67,10 @@ def train(
     taught = teach(recipe, corpus.train, out=out, teacher=teacher) if recipe.taught else None
     if taught is not None:
         corpus = replace(corpus, train=[*corpus.train, *taught.pairs])
+    say(f"encoding {len(corpus.train)} pairs")
     batches = TranslationData(corpus, vocabulary, recipe.batches, output=output, seed=recipe.fit.seed)
+    if recipe.guidance is not None:
+        say("learning which words translate which, for the head that is taught to align")
     guide = _guide(recipe, model, batches, vocabulary)
     heads = () if guide is None else ((guide.config.layer, guide.config.head),)
     out.mkdir(parents=True, exist_ok=True)
@@ -113,6 +120,7 @@ def train(
         keep=keep,
         guide=guide,
         critic=critic,
+        say=say,
     )
 
 

@@ -3,6 +3,7 @@
 # torch types tolist, manual_seed and backward only in part.
 # pyright: reportUnknownMemberType=false
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -155,3 +156,39 @@ def test_curves_are_drawn_and_old_epochs_removed(tmp_path: Path) -> None:
 def test_impossible_runs_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="is "):
         FitConfig(**{"epochs": 1, **settings})  # pyright: ignore[reportArgumentType]  wrong on purpose
+
+
+def test_ctrl_c_is_an_interrupt_and_not_a_failure(tmp_path: Path) -> None:
+    corpus = read_toy(reverse=True, pairs=20)
+    vocabulary, output = Vocabulary.train(
+        [pair.source for pair in corpus.train], [pair.target for pair in corpus.train], size=64
+    )
+    data = TranslationData(corpus, vocabulary, BatchConfig(tokens=200), output=output, seed=1)
+    model = Rnn(RnnConfig(vocabulary=vocabulary.size, output=output, embedding=8, encoder=4, decoder=8, attention=4))
+
+    def measure(model: nn.Module) -> Mapping[str, float]:
+        signal.raise_signal(signal.SIGINT)
+        return {}
+
+    def keep(model: nn.Module, epoch: int, figures: Mapping[str, float], best: bool) -> None:
+        raise AssertionError("interrupted before")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # some parents ignore it
+    said: list[str] = []
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fit(
+                model,
+                data,
+                FitConfig(epochs=1),
+                hardware=CPU,
+                folder=tmp_path,
+                measure=measure,
+                keep=keep,
+                say=said.append,
+            )
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(said) == 1
+    assert "1 epochs of about" in said[0]
