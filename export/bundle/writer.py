@@ -6,10 +6,7 @@ It does not know how graphs were made, nor who will serve them.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +14,7 @@ from typing import NamedTuple
 from google.protobuf import json_format
 from onnx import ModelProto
 
+from regard.atomic import replacing_folder
 from regard.export.bundle.card import render_card
 from regard.export.errors import BundleError
 from regard.export.ports import GraphPorts, Port
@@ -104,17 +102,9 @@ def write_bundle(
     files[MANIFEST] = canonical_json(manifest).encode()
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    # The dot keeps a server that looks at the folder meanwhile from taking it for a version.
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    try:
+    with replacing_folder(target) as partial:
         for path, data in files.items():
-            _write_durably(partial / path, data)
-        partial.chmod(0o755)
-        _sync_folder(partial)
-        _swap(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+            (partial / path).write_bytes(data)
     return manifest
 
 
@@ -174,35 +164,3 @@ def _check_names(folder: Path, listed: Sequence[str]) -> None:
         # A graph could take its weights from such a file, and no digest would cover them.
         if path.name not in listed and path.name != MANIFEST:
             raise BundleError(f"{path} is not among the files that the manifest lists; remove it.")
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _swap(partial: Path, target: Path) -> None:
-    """Put partial in target's place; an old target is moved aside first, and back if that fails."""
-    old = target.with_name(f".{target.name}.old-{partial.name.rsplit('-', 1)[1]}")
-    moved = target.exists()
-    if moved:
-        target.rename(old)
-    try:
-        partial.rename(target)
-    except BaseException:
-        if moved:
-            old.rename(target)
-        raise
-    _sync_folder(target.parent)
-    if moved:
-        shutil.rmtree(old)

@@ -1,10 +1,8 @@
-"""Replaces one part of a Markdown page, which stands between two marks, and leaves the rest as it is.
+"""Replaces the part of a Markdown page between two marker comments and leaves the rest of the page as it is."""
 
-It does not know what is in it.
-"""
-
-import tempfile
 from pathlib import Path
+
+from regard.atomic import write_text
 
 
 def replace_part(page: Path, name: str, text: str) -> None:
@@ -14,11 +12,7 @@ def replace_part(page: Path, name: str, text: str) -> None:
     """
     old = page.read_text(encoding="utf-8") if page.exists() else ""
     page.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=page.parent, delete=False) as file:
-        file.write(with_part(old, name, text))
-    partial = Path(file.name)
-    partial.chmod(page.stat().st_mode if page.exists() else 0o644)
-    partial.replace(page)
+    write_text(page, with_part(old, name, text))
 
 
 def with_part(page: str, name: str, text: str) -> str:

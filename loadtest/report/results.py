@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.atomic import write_text
 from regard.loadtest.base.environment import command_line, environment, models_at
 from regard.loadtest.load.gauges import read_health
 from regard.loadtest.load.plan import plan_from_json
@@ -60,7 +61,7 @@ def note_environment(directory: Path, address: str) -> None:
     """Write env.json."""
     value = environment(command_line())
     value["models"] = models_at(address)
-    (directory / ENVIRONMENT).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write_text(directory / ENVIRONMENT, json.dumps(value, indent=2) + "\n")
 
 
 def make_results(directory: Path) -> Outcome:
@@ -83,7 +84,7 @@ def make_results(directory: Path) -> Outcome:
     html = render(
         plan=plan, rows=rows, healths=healths, summary=summary, environment=_optional(directory / ENVIRONMENT) or {}
     )
-    (directory / REPORT).write_text(html, encoding="utf-8")
+    write_text(directory / REPORT, html)
     return Outcome(summary, directory / REPORT)
 
 
@@ -92,4 +93,4 @@ def _optional(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(value, indent=2) + "\n")

@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from regard.atomic import write_text
 from regard.loadtest.toy.answers import aligned, as_text, captioned, segments
 from regard.v1.bundle_pb2 import TASK_CAPTIONING, TASK_TRANSLATION
 from regard.v1.captioning_pb2 import CaptionRequest, CaptionResponse
@@ -172,9 +173,7 @@ async def _serve(port_file: Path) -> None:
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
-    partial = port_file.with_suffix(".partial")
-    partial.write_text(str(port), encoding="utf-8")
-    partial.rename(port_file)
+    write_text(port_file, str(port))
     await over.wait()
     await server.stop(grace=0.1)
 

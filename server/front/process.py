@@ -14,6 +14,7 @@ import threading
 import warnings
 from pathlib import Path
 
+from regard.atomic import write_text
 from regard.server import logs
 from regard.server.errors import SettingsError, StartupError
 from regard.server.front.application import Application
@@ -130,10 +131,8 @@ def _announce(application: Application) -> None:
 
 def _write(path: Path, content: str) -> None:
     """Write so that whoever waits for the file never reads half of it."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(content, encoding="ascii")
-        partial.replace(path)
+        write_text(path, content)
     except OSError as error:
         raise SettingsError(f"--port-file: cannot write {path}: {error.strerror}") from error
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, cast
 import safetensors.torch
 from safetensors import SafetensorError
 
+from regard.atomic import replace_link, replacing_folder
 from regard.training.data.vocabulary import Vocabulary
 from regard.training.families import FAMILIES, TrainedModel, family_of
 
@@ -54,22 +54,16 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     }
     # Each tensor once: the output layer's weight is the embedding's.
     weights = {name: parameter.detach().contiguous() for name, parameter in checkpoint.model.named_parameters()}
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    (partial / "model.safetensors").write_bytes(safetensors.torch.save(weights))
-    (partial / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    checkpoint.vocabulary.save(partial / "tokenizer.json")
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with replacing_folder(folder) as partial:
+        (partial / "model.safetensors").write_bytes(safetensors.torch.save(weights))
+        (partial / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        checkpoint.vocabulary.save(partial / "tokenizer.json")
 
 
 def point(link: Path, folder: Path) -> None:
     """Make link lead to folder, its neighbour, in one step: readers see the old one or the new one."""
-    partial = link.with_name(link.name + ".partial")
-    partial.unlink(missing_ok=True)
-    partial.symlink_to(folder.name)
-    partial.replace(link)
+    replace_link(link, folder.name)
 
 
 def find(run: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from regard.atomic import replacing
 from regard.training.data.translation_data import Pair, References, group_references
 from regard.training.decoding.evaluate import find_best
 from regard.training.decoding.search import SearchConfig
@@ -142,9 +143,9 @@ def _translate(
     if not order:
         return made
     # Without what an interruption cut off.
-    partial = file.with_name(file.name + ".partial")
-    _write_down(partial, [dict(origin), *known.items()], mode="w")
-    partial.replace(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as partial:
+        _write_down(partial, [dict(origin), *known.items()], mode="w")
     with tqdm(total=len(texts), initial=len(known), desc="the teacher translates", unit="sentence") as progress:
         for start in range(0, len(order), _PART):
             numbers = order[start : start + _PART]
@@ -164,6 +165,5 @@ def _translations(found: Checkpoint, texts: Sequence[References]) -> Iterable[st
 
 
 def _write_down(file: Path, lines: Iterable[Any], *, mode: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
     with file.open(mode, encoding="utf-8", newline="\n") as output:
         output.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

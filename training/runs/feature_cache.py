@@ -6,7 +6,6 @@ It does not know what is learnt from them.
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from regard.atomic import replacing
 from regard.training.models.vision import Backbone, Pixels
 
 _BATCH = 16
@@ -56,12 +56,8 @@ def open_cache(
         shape = _shape(backbone, names)
         folder.mkdir(parents=True, exist_ok=True)
         say(f"computing the feature maps of {len(names)} pictures into {path}, {math.prod(shape) * 2 / 1e6:.0f} MB")
-        partial = path.with_name(f"{path.stem}.{os.getpid()}.partial.npy")
-        try:
+        with replacing(path) as partial:
             _fill(np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape), backbone, load(names))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
     return _open(path, backbone, names)
 
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from regard.atomic import write_text
 from regard.training.data.toy_data import TASKS, Task
 from regard.training.families import TrainedModel
 from regard.training.models.transformer import Transformer
@@ -171,9 +172,7 @@ def _read(path: Path) -> list[Result]:
 
 def _write(path: Path, results: Sequence[Result]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_text(path, json.dumps([asdict(result) for result in results], indent=1) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

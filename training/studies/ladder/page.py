@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.atomic import write_text
 from regard.training.studies.ladder.lengths import Estimate
 from regard.training.studies.ladder.report import LadderReport, RungReport
 from regard.training.studies.ladder.rungs import RUNGS, Rung, rung_of
@@ -106,9 +107,7 @@ def page(report: LadderReport, *, images: str, figures: str, shown: Sequence[Sho
 def write_page(path: Path, text: str) -> None:
     """Write the page; it appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    write_text(path, text)
 
 
 def _rung(rung: Rung, number: int) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.atomic import write_text
 from regard.training.decoding.evaluate import Figure
 from regard.training.studies.ladder.lengths import Estimate
 
@@ -86,9 +87,7 @@ def write_report(path: Path, report: LadderReport) -> None:
     """Write a report; the file appears whole or not at all."""
     text = json.dumps({"format": FORMAT, **asdict(report)}, indent=1, ensure_ascii=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_text(path, text + "\n")
 
 
 def read_report(path: Path) -> LadderReport:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from regard.atomic import write_text
 from regard.training.data.translation_data import References
 from regard.training.decoding.evaluate import translate
 from regard.training.decoding.search import SearchConfig
@@ -56,10 +57,8 @@ class Translations:
             return {}
 
     def _write(self) -> None:
-        partial = self._file.with_name(self._file.name + ".partial")
         held = {"made_by": self._made_by, "translations": self._known}
-        partial.write_text(json.dumps(held, indent=0, ensure_ascii=False), encoding="utf-8")
-        partial.replace(self._file)
+        write_text(self._file, json.dumps(held, indent=0, ensure_ascii=False))
 
 
 def digest_of(folder: Path) -> str:
