@@ -1,7 +1,6 @@
-"""The command `python -m regard.server`: flags to settings, settings to a running server.
+"""The command `python -m regard.server`: reads settings and serves.
 
-It does not know what serving means: `regard.server.front.process` does, which is imported when there is something to
-serve, so that help is quick.
+`regard.server.front.process` and all that it needs is imported only to serve, so that `--help` stays quick.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ __all__ = ["add_arguments", "main", "run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve as parsed arguments, REGARD_* variables and the settings file say, until a signal comes.
+    """Serve with settings from parsed arguments, REGARD_* variables and the settings file, until a signal comes.
 
     Returns:
-        the exit code: 0 after a stop that was asked for, 1 with one line on standard error if the server cannot start.
+        the exit code: 0 after a requested stop, 1 with one line on standard error if the server cannot start.
     """
     try:
         settings = read_settings(arguments, os.environ)
     except StartupError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    # gRPC writes several lines of its own where a port is taken; the one that matters is ours.
+    # gRPC logs several lines of its own when a port is taken; our one line says all of it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from regard.server.front.process import serve
 

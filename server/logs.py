@@ -1,7 +1,4 @@
-"""Writes log lines, as logfmt text or JSON, in which no control byte and, unless allowed, no caller's text survives.
-
-It does not know calls or models.
-"""
+"""Formats log records as lines of logfmt or JSON, free of control bytes and, unless allowed, of callers' texts."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ Value = str | int | float | bool
 
 
 def configure(settings: ServerSettings, stream: TextIO = sys.stderr) -> None:
-    """Send all logging of this process to one stream in the format that the settings ask for."""
+    """Send all log records of this process to one stream, in the format and from the level that the settings name."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(as_json=settings.log_format == "json", messages=settings.log_texts))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
-    # Its messages quote tasks and futures, which may hold what a caller sent.
+    # asyncio quotes tasks and futures, which may hold what a caller sent.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
@@ -38,16 +35,16 @@ def write(
     fields: Mapping[str, Value],
     error: BaseException | None = None,
 ) -> None:
-    """Log a constant message with fields; with `error`, its trace too."""
+    """Log a constant message with fields, and with the traceback of `error`."""
     logger.log(level, message, extra={_FIELDS: dict(fields)}, exc_info=error)
 
 
 class LineFormatter(logging.Formatter):
-    """One record, one line of printable ASCII.
+    """Formats a record as one line of printable ASCII.
 
     Args:
-        as_json: a JSON object; else logfmt.
-        messages: whether the messages of exceptions are written. They may quote what a caller sent.
+        as_json: write a JSON object instead of logfmt.
+        messages: whether to write the messages of exceptions, which may quote what a caller sent.
     """
 
     def __init__(self, *, as_json: bool, messages: bool) -> None:
@@ -92,7 +89,7 @@ def _frames(trace: TracebackType | None) -> str:
 
 
 def _plain(value: Value) -> str:
-    """A logfmt value: bare if it is one plain word, quoted and escaped otherwise."""
+    """Write a logfmt value: bare if it is one plain word, else quoted and escaped."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -102,5 +99,5 @@ def _plain(value: Value) -> str:
 
 
 def _quote(value: object) -> str:
-    """JSON in ASCII; also DEL, the one control character that JSON lets through."""
+    """Write ASCII JSON, with DEL escaped too, the one control character that JSON leaves alone."""
     return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")

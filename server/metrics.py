@@ -1,6 +1,6 @@
-"""Counts and times what the server does, for Prometheus.
+"""The Prometheus metrics of the server.
 
-It does not know who calls or what they send: labels hold methods, models of this server, codes and providers only.
+Labels hold methods, names of models that this server has, status codes and providers only, never what a caller sent.
 """
 
 from __future__ import annotations
@@ -45,44 +45,44 @@ class Metrics:
         self._provider = self._gauge("provider_info", "Execution provider that the graphs run on.", "provider")
 
     def call(self, *, method: str, model: str, code: str, seconds: float) -> None:
-        """One call answered. `model` is the name of a model of this server, or empty."""
+        """Record a finished call. `model` is the name of a model of this server, or empty."""
         self._requests.labels(method, model, code).inc()
         self._request_seconds.labels(method, model).observe(seconds)
 
     def segment(self, *, first_token_seconds: float, inter_token_seconds: float) -> None:
-        """One segment decoded."""
+        """Record the times of a decoded segment."""
         self._first_token_seconds.observe(first_token_seconds)
         self._inter_token_seconds.observe(inter_token_seconds)
 
     def loop_lag(self, seconds: float) -> None:
-        """The event loop woke up this late."""
+        """Record how late the event loop woke up."""
         self._loop_lag.set(seconds)
 
     def providers(self, names: Iterable[str]) -> None:
-        """These execution providers run the graphs."""
+        """Record which execution providers run the graphs."""
         for name in names:
             self._provider.labels(name).set(1)
 
     def step(self, seconds: float, rows: int, padding_ratio: float) -> None:
-        """One decode step done."""
+        """Record a decode step."""
         self._step_seconds.observe(seconds)
         self._step_rows.observe(rows)
         self._padding_ratio.observe(padding_ratio)
 
     def queued(self, seconds: float) -> None:
-        """A segment left the queue after this time."""
+        """Record how long a segment waited in the queue."""
         self._queue_seconds.observe(seconds)
 
     def tokens(self, kind: str, count: int) -> None:
-        """Tokens read (`source`) or written (`target`)."""
+        """Count tokens read (`source`) or written (`target`)."""
         self._tokens.labels(kind).inc(count)
 
     def running(self, count: int) -> None:
-        """Segments being decoded now."""
+        """Record how many segments are being decoded."""
         self._running.set(count)
 
     def waiting(self, count: int) -> None:
-        """Segments waiting now."""
+        """Record how many segments are waiting."""
         self._waiting.set(count)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -96,13 +96,13 @@ class Metrics:
 
 
 def serve_metrics(metrics: Metrics, address: str) -> tuple[int, Callable[[], None]]:
-    """Serve the page in a thread.
+    """Serve the metrics page in a thread.
 
     Returns:
-        the port, and a function that stops it.
+        the port, and a function that stops the thread.
 
     Raises:
-        SettingsError: the address cannot be had; names the flag.
+        SettingsError: the address is not available; the message names the flag.
     """
     host, port = split_address("metrics_address", address)
     try:

@@ -1,7 +1,4 @@
-"""Runs work that would hold up the event loop in a few threads, and small work at once.
-
-It does not know what the work is.
-"""
+"""Runs work that would block the event loop in a few threads, and small work at once."""
 
 from __future__ import annotations
 
@@ -17,21 +14,21 @@ class Offload:
     """A bounded number of threads for parsing, tokenising and writing replies.
 
     Args:
-        threads: at the same time; more work waits for its turn.
+        threads: how many run at the same time; further work waits.
     """
 
     def __init__(self, *, threads: int = 2) -> None:
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="regard-offload")
 
     async def run(self, work: Callable[[], Result], *, small: bool) -> Result:
-        """The result of the work; done here and now if it is small.
+        """Return the result of the work, which is done here and now if it is small.
 
-        A cancelled caller does not wait for the end of work that has begun; work that has not is dropped.
+        A cancelled caller does not wait for work that has begun; work that has not begun is dropped.
         """
         if small:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
-        """Drop waiting work and end the threads as soon as they are idle; does not wait for them."""
+        """Drop waiting work and let the threads end when they are idle, without waiting for them."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Puts a server together and runs it: process, settings from outside, port, health, and the life of one call.
+"""Assembles and runs the server: process, configuration, gRPC port, health, and the life of each call.
 
 Settings, signals and request bytes enter; reply bytes, statuses and log lines leave.
 """

@@ -1,6 +1,6 @@
-"""Puts a server together, takes it up to SERVING and down again.
+"""Assembles a server from its parts, brings it up to SERVING and down again.
 
-It does not know signals, exit codes or where settings come from: `regard.server.front.process` does.
+Signals and exit codes belong to `regard.server.front.process`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ CAPTIONING = "regard.v1.CaptioningService"
 MODELS = "regard.v1.ModelService"
 
 _PULSE_SECONDS = 0.5
-# Replies of calls that have just ended get this long to leave, and what hangs this long to come back.
+# How long replies of finished calls get to be sent, and anything that hangs to come back.
 _FAREWELL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Who answers."""
+    """The services that answer calls."""
 
     translation: TranslationService
     captioning: CaptionService
@@ -74,15 +74,15 @@ class Application:
 
     @property
     def address(self) -> str:
-        """HOST:PORT with the port that was taken."""
+        """HOST:PORT with the port that was bound."""
         host, _ = split_address("address", self.settings.address)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def listen(self) -> None:
-        """Take the ports. From now on health answers, and calls are refused as long as nothing is loaded.
+        """Bind the ports. From now on health checks are answered, and calls refused until everything is loaded.
 
         Raises:
-            SettingsError: a port cannot be had.
+            SettingsError: a port is not available.
         """
         listener = create_listener(
             self.settings, (*self._handlers(), self.health.handler()), (TRANSLATION, CAPTIONING, MODELS, HEALTH)
@@ -94,7 +94,7 @@ class Application:
         await listener.start()
 
     async def load(self) -> None:
-        """Load and try every model, then take calls.
+        """Load and warm up every model, then accept calls.
 
         Raises:
             StartupError: a bundle cannot be served, or the device is not there.
@@ -125,10 +125,10 @@ class Application:
         self._pulse = asyncio.create_task(self._watch(loaded.engine))
 
     async def drain(self, cut: asyncio.Event) -> None:
-        """Say NOT_SERVING, pause, refuse new calls, and wait for the running ones, no longer than the grace.
+        """Turn NOT_SERVING, pause, refuse new calls, and wait for the running ones, at most for the grace period.
 
         Args:
-            cut: set when nobody wants to wait any more.
+            cut: set to stop waiting.
         """
         self.health.set_ready(False)
         await _first(cut.wait(), timeout=self.settings.drain_pause)
@@ -136,7 +136,7 @@ class Application:
         await _first(self._gate.idle(), cut.wait(), timeout=self.settings.grace)
 
     async def close(self) -> None:
-        """End what is still running and give everything back, within a second whatever hangs."""
+        """End what is still running and release everything, within a second even if something hangs."""
         self.health.set_ready(False)
         self._gate.close("the server is stopping")
         if self._pulse is not None:
@@ -198,7 +198,7 @@ class Application:
         )
 
     async def _watch(self, engine: Engine) -> None:
-        """Tell health whether the engine lives, and metrics how late the event loop wakes up."""
+        """Report to health whether the engine is alive, and to metrics how late the event loop wakes up."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + _PULSE_SECONDS
@@ -211,7 +211,7 @@ class Application:
 async def running_server(
     settings: ServerSettings, *, open_bundle: OpenBundle | None = None
 ) -> AsyncGenerator[Application]:
-    """A server in this event loop that is SERVING; closed without a drain when the block ends.
+    """Run a server in this event loop; it is SERVING inside the block and closed, without a drain, at its end.
 
     Raises:
         StartupError: it cannot be started.
@@ -226,7 +226,7 @@ async def running_server(
 
 
 async def _first(*awaitables: Awaitable[object], timeout: float) -> None:  # noqa: ASYNC109 - not cancelling is the point
-    """Wait for the first of these, at most so many seconds; an exception of one of them is raised."""
+    """Wait for the first of these, at most `timeout` seconds, and raise its exception if it has one."""
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     done, others = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
     for task in others:

@@ -1,7 +1,7 @@
-"""Runs one unary call: request bytes in, reply bytes or a status out, and one access line either way.
+"""Runs one unary call: request bytes in, reply bytes or a status out, and one line in the access log either way.
 
-It does not know translation, models or the engine. Requests are parsed here and not by gRPC, which answers malformed
-bytes with INTERNAL before any handler runs, and parses large ones in the event loop.
+Requests are parsed here rather than by gRPC, which answers malformed bytes with INTERNAL before any handler runs, and
+parses large requests in the event loop.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ GrpcContext = grpc.aio.ServicerContext[bytes, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls(Generic[Services]):
-    """All calls of one server. To be used in the event loop.
+    """Runs all calls of one server. Use it in the event loop only.
 
     Attributes:
-        settings: bounds and defaults.
-        gate: the way to the services.
+        settings: limits and defaults.
+        gate: admits calls to the services.
         metrics: counts the calls.
-        offload: where large messages are parsed and written.
+        offload: parses and writes large messages.
         budget: bytes that calls may hold.
         clock: monotonic seconds.
     """
@@ -71,18 +71,18 @@ class Calls(Generic[Services]):
     def method(
         self, name: str, request: type[Request], answer: Callable[[Services, Request, Call], Awaitable[PendingReply]]
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """What a gRPC server needs to answer one method.
+        """Return the gRPC handler of one method.
 
         Args:
             name: full, as in `regard.v1.TranslationService/Translate`.
-            request: its message.
-            answer: the services' way of answering; may raise any RegardError.
+            request: its message class.
+            answer: calls the service; may raise any RegardError.
         """
 
         async def run(raw: bytes, context: GrpcContext) -> bytes:
             call = Call(context=self._read_context(context), reservation=self.budget.open())
-            # Not at the end of this function: a slow reader keeps the reply here for longer.
-            # The stub wants a class of its own, gRPC any function.
+            # Not at the end of this function: with a slow reader the reply stays in memory for longer.
+            # The type stub asks for a class of its own; gRPC takes any function.
             context.add_done_callback(cast("Any", lambda done: call.reservation.close()))  # pyright: ignore[reportUnknownLambdaType]
             started = self.clock()
             context.set_trailing_metadata(((REQUEST_ID, call.context.request_id),))
@@ -117,7 +117,7 @@ class Calls(Generic[Services]):
         try:
             async with scope:
                 call.reservation.add(len(raw))
-                # The message is in nobody's hands here, so that a service can let go of it.
+                # No reference to the message is kept here, so that a service can free it.
                 pending = await answer(
                     await self.offload.run(lambda: _parse(raw, request), small=len(raw) <= _SMALL_BYTES)
                 )
@@ -134,17 +134,17 @@ class Calls(Generic[Services]):
         limit = self.settings.limits.max_message_bytes
         if len(raw) > limit:
             raise AnswerTooLarge(
-                f"the reply would be {len(raw)} bytes and the limit is {limit}; send fewer texts or pictures, or ask "
+                f"the reply would be {len(raw)} bytes; the limit is {limit}. Send fewer texts or pictures, or ask "
                 "for less attention: a reduction, top_k, or the encoding FLOAT16 or UINT8"
             )
         return raw
 
     def _read_context(self, context: GrpcContext) -> CallContext:
-        """What metadata and gRPC say of the caller; odd values are replaced, not refused."""
+        """Read request id, trace and deadline from the call; malformed ids are replaced, not refused."""
         metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         identity = metadata.get(REQUEST_ID, "")
         trace = metadata.get(TRACE, "")
-        # Whatever the stub says, this is None where the caller set no deadline.
+        # The stub says otherwise, but this is None if the caller set no deadline.
         remaining = cast("float | None", context.time_remaining())
         return CallContext(
             request_id=identity if _REQUEST_ID.fullmatch(identity) else uuid.uuid4().hex,
@@ -153,7 +153,7 @@ class Calls(Generic[Services]):
         )
 
     def _fault(self, error: Exception, name: str, call: Call) -> EngineFault:
-        """The caller gets an id, the log the trace."""
+        """Log the traceback under an id, which is all that the caller gets."""
         fault = EngineFault(uuid.uuid4().hex[:12])
         fields = {"fault_id": fault.fault_id, "request_id": call.context.request_id, "method": name}
         logs.write(_faults, logging.ERROR, "unexpected exception", fields, error)

@@ -1,7 +1,4 @@
-"""Lets calls through to the services while there are some, and no more at a time than the server takes.
-
-It does not know gRPC, models or what a call does.
-"""
+"""Admits calls to the services: none while the server is loading or draining, and only so many at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ _RETRY_AFTER = 1.0
 
 
 class Gate(Generic[Services]):
-    """Closed at first. To be used in the event loop.
+    """Closed at first. Use it in the event loop only.
 
     Args:
-        max_concurrent_calls: inside at the same time.
+        max_concurrent_calls: admitted at the same time.
     """
 
     def __init__(self, *, max_concurrent_calls: int) -> None:
@@ -33,21 +30,21 @@ class Gate(Generic[Services]):
         self._idle.set()
 
     def open(self, services: Services) -> None:
-        """From now on calls reach these services."""
+        """Admit calls to these services from now on."""
         self._services = services
 
     def close(self, reason: str) -> None:
-        """From now on calls are refused with this reason; those inside are not touched."""
+        """Refuse calls from now on, with this reason; those already admitted go on."""
         self._services = None
         self._reason = reason
 
     @contextmanager
     def enter(self) -> Generator[Services]:
-        """The services, for the time of one call.
+        """Admit one call; yields the services.
 
         Raises:
-            NotServing: there are none now.
-            TooManyCalls: the bound is reached.
+            NotServing: the gate is closed.
+            TooManyCalls: the limit is reached.
         """
         if self._services is None:
             raise NotServing(self._reason, _RETRY_AFTER)
@@ -65,5 +62,5 @@ class Gate(Generic[Services]):
                 self._idle.set()
 
     async def idle(self) -> None:
-        """Wait until nobody is inside."""
+        """Wait until no call is in progress."""
         await self._idle.wait()

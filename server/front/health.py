@@ -1,7 +1,7 @@
-"""Answers grpc.health.v1: whether the server is ready, for each service, and whether the process is alive at all.
+"""Answers grpc.health.v1: readiness for each service, and liveness of the process.
 
-It does not know models or engines; it is told. It holds no lock while it writes to a watcher, as the servicer of
-grpcio-health-checking does, so that a watcher who stops reading cannot delay the news that the server is draining.
+Unlike the servicer of grpcio-health-checking it holds no lock while it writes to a watcher, so that a watcher who stops
+reading cannot delay the news that the server is draining.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2
 
 SERVICE = "grpc.health.v1.Health"
 OVERALL = ""
-# SERVING from the first moment until the event loop or a worker is dead; for liveness probes.
+# For liveness probes: SERVING from the start until the event loop or a worker is dead.
 LIVENESS = "liveness"
 
 Status = health_pb2.HealthCheckResponse.ServingStatus
@@ -26,7 +26,7 @@ Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.Hea
 
 
 class Health:
-    """Statuses by name, and those who watch them. To be used in the event loop.
+    """The health status of each service, and its watchers. Use it in the event loop only.
 
     Args:
         services: full names of the services that become ready together.
@@ -39,18 +39,18 @@ class Health:
         self._changed = asyncio.Event()
 
     def set_ready(self, ready: bool) -> None:
-        """The server takes calls, or no longer does."""
+        """Set whether the server accepts calls."""
         self._ready = ready
         self._announce()
 
     def set_alive(self, alive: bool) -> None:
-        """The workers live, or not; without them nothing is ready."""
+        """Set whether the workers are alive; without them nothing is ready."""
         if alive != self._alive:
             self._alive = alive
             self._announce()
 
     def status(self, name: str) -> Status:
-        """Current status of a service."""
+        """Return the current status of a service."""
         if name == LIVENESS:
             return SERVING if self._alive else NOT_SERVING
         if name in self._services:
@@ -58,7 +58,7 @@ class Health:
         return SERVICE_UNKNOWN
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """What a gRPC server needs to answer Check and Watch."""
+        """Return the gRPC handlers of Check and Watch."""
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {

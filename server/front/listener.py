@@ -1,7 +1,4 @@
-"""Opens the gRPC port with options that suit long calls, large messages and callers that ping.
-
-It does not know what is served there.
-"""
+"""Creates the gRPC server, with channel options for long calls, large messages and keepalive pings."""
 
 from __future__ import annotations
 
@@ -13,25 +10,25 @@ from grpc_reflection.v1alpha import reflection
 from regard.server.errors import SettingsError
 from regard.server.settings import ServerSettings
 
-# gRPC closes connections whose callers ping more often than every five minutes. Our client pings every 30 s, others as
-# they like; a busy server reads pings late and in bunches, so counting them at all would punish the innocent.
+# gRPC closes connections that ping more often than every five minutes. Our client pings every 30 s, others as they
+# like, and a busy server reads pings late and in bunches, so counting them would hit well-behaved callers.
 _PING_STRIKES = 0
-# A caller whose machine vanished is noticed after the sum of these, and its rows are freed.
+# A caller whose machine has vanished is noticed after the sum of these, and its rows are freed.
 _PING_EVERY_MS = 30_000
 _PING_TIMEOUT_MS = 20_000
-# Health checks and watches must get through when calls are at their bound, so gRPC's own bound lies above ours.
+# Health checks and watches must get through when calls are at their limit, so gRPC's own limit lies above ours.
 _SPARE_RPCS = 1024
 
 
 def create_listener(
     settings: ServerSettings, handlers: Sequence[grpc.GenericRpcHandler], services: Sequence[str]
 ) -> grpc.aio.Server:
-    """A server that is not yet bound.
+    """Create a server that is not bound to a port yet.
 
     Args:
-        settings: limits and switches.
-        handlers: that answer.
-        services: full names, for reflection.
+        settings: of the server.
+        handlers: of its methods.
+        services: their full names, for reflection.
     """
     size = settings.limits.max_message_bytes
     options: list[tuple[str, int]] = [
@@ -54,10 +51,10 @@ def create_listener(
 
 
 def bind(server: grpc.aio.Server, address: str) -> int:
-    """Take the port; returns the one that was chosen.
+    """Bind to an address and return the port.
 
     Raises:
-        SettingsError: it cannot be had; names the flag.
+        SettingsError: the address is not available; the message names the flag.
     """
     try:
         return server.add_insecure_port(address)

@@ -36,7 +36,7 @@ _log = logging.getLogger("regard.server")
 
 
 class RunnableModel(Decoder, Protocol):
-    """A decoder that says what runs it."""
+    """A decoder that names its execution provider."""
 
     @property
     def provider(self) -> str:
@@ -67,7 +67,7 @@ class Loaded:
 
 
 def run_graphs(settings: ServerSettings) -> OpenBundle:
-    """The usual way to make a bundle runnable: its own graphs, on the device that the settings name."""
+    """Return what makes a bundle runnable by default: its own graphs, on the device that the settings name."""
     return lambda bundle: open_model(bundle, device=settings.device, intra_op_threads=1)
 
 
@@ -75,7 +75,7 @@ def find_models(settings: ServerSettings) -> Registry:
     """Read the bundles that the settings name.
 
     Raises:
-        StartupError: there is none, or one cannot be served.
+        StartupError: there are none, or one cannot be served.
     """
     embedded = any(root.resolve() == EMBEDDED_MODELS for root in settings.models)
     return Registry.discover(
@@ -124,7 +124,7 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
 
 
 async def _warm_up(engine: Engine, bundle: LoadedBundle, pipeline: TextPipeline) -> None:
-    """Send one sentence, or one grey picture, all the way through a model.
+    """Decode one sentence, or one grey picture, with a model.
 
     Raises:
         BundleError: the model cannot decode it.

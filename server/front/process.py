@@ -1,7 +1,4 @@
-"""The life of the server process: signals, the line that says it is ready, the drain, the exit code.
-
-It does not know services or models.
-"""
+"""Runs the server process: signals, the line that announces readiness, the drain, the exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from regard.server.settings import ServerSettings
 # flight, and cost a real model nothing.
 _SWITCH_SECONDS = 0.0005
 
-# What hangs in native code cannot be interrupted; this long after the grace the process goes without it.
+# Native code that hangs cannot be interrupted; this long after the grace period the process exits regardless.
 _LAST_SECONDS = 0.7
 
 _log = logging.getLogger("regard.server")
@@ -35,11 +32,11 @@ def serve(settings: ServerSettings) -> int:
     """Serve until told to stop.
 
     Returns:
-        the exit code: 0 after a stop that was asked for, 1 if the server could not start.
+        the exit code: 0 after a requested stop, 1 if the server could not start.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     logs.configure(settings)
-    # What it says of odd pictures would go to standard error, past the log; what matters of it is told to the caller.
+    # Pillow's warnings about odd pictures would bypass the log; the caller is told what matters.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
         asyncio.run(_serve(settings))
@@ -50,7 +47,7 @@ def serve(settings: ServerSettings) -> int:
 
 
 class _Stop:
-    """The wish of the operator, told by signals: the first asks to stop, the second to stop now."""
+    """What the operator asks for by signals: the first asks to stop, the second to stop now."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.asked = asyncio.Event()
@@ -96,7 +93,7 @@ async def _serve(settings: ServerSettings) -> None:
 
 
 def _announce(application: Application) -> None:
-    """Write the port file, and say on standard output what is served where."""
+    """Write the port file, and announce on standard output what is served where."""
     assert application.loaded is not None
     port_file, loaded = application.settings.port_file, application.loaded
     names = ", ".join(f"{bundle.key.name}/{bundle.key.version}" for bundle in loaded.registry.bundles)
@@ -123,14 +120,14 @@ def _announce(application: Application) -> None:
             "model": f"{bundle.key.name}/{bundle.key.version}",
             "task": bundle.task.value,
             "profile": bundle.profile,
-            # Some weights are for research only, which whoever serves them must know.
+            # Some weights are licensed for research only, which whoever serves them must know.
             "licence": bundle.manifest.provenance.licence,
         }
         logs.write(_log, logging.INFO, "model", facts)
 
 
 def _write(path: Path, content: str) -> None:
-    """Write so that whoever waits for the file never reads half of it."""
+    """Write atomically, so that nobody who waits for the file reads half of it."""
     try:
         write_text(path, content)
     except OSError as error:
@@ -146,7 +143,7 @@ def _remove(path: Path | None) -> None:
 
 
 def _leave_after(seconds: float) -> None:
-    """Whatever happens, exit after so many seconds; if all goes well the process is gone before."""
+    """Exit after so many seconds whatever happens; normally the process has ended before."""
 
     def leave() -> None:
         sys.stderr.flush()

@@ -1,7 +1,4 @@
-"""Counts the processors that this process may really use, which in a container are fewer than the host has.
-
-It does not know workers, sessions or threads.
-"""
+"""Counts the processors that this process may use, which in a container may be fewer than the host has."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pathlib import Path
 
 
 def available_processors(*, root: Path = Path("/")) -> int:
-    """The smaller of the affinity mask and the CPU quota of the control group, rounded down; at least 1.
+    """Return the smaller of the affinity mask and the CPU quota of the control group, rounded down; at least 1.
 
     Args:
         root: where `proc` and `sys` are mounted.

@@ -52,7 +52,7 @@ class PictureReader:
         return await self._run(lambda: read_picture(take(), header, image, field=field), after=give_back)
 
     def close(self) -> None:
-        """Drop waiting work and end the threads as soon as they are idle; does not wait for them."""
+        """Drop waiting work and let the threads end when they are idle, without waiting for them."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, work: Callable[[], Result], after: Callable[[], None] | None = None) -> Result:

@@ -1,7 +1,7 @@
-"""Attention as callers want it: of some heads, by words, as links, the largest weights only, in few bytes.
+"""Reduces attention weights to what callers ask for: selected heads, words, alignment links, top-k, compact encodings.
 
-It does not know models, text or protobuf: arrays and runs of tokens only. Rows sum to 1 over the source before and
-after everything but `keep_largest`.
+Works on arrays and runs of tokens only. Rows sum to 1 over the source before and after every function but
+`keep_largest`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.server.request import Weights
 
 
 class Encoding(Enum):
-    """How a weight is written, little-endian."""
+    """How a weight is encoded, little-endian."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -25,7 +25,7 @@ class Encoding(Enum):
 
 
 class Run(Protocol):
-    """Tokens [first_token, first_token + token_count)."""
+    """The tokens [first_token, first_token + token_count)."""
 
     @property
     def first_token(self) -> int: ...
@@ -43,24 +43,24 @@ class Link(NamedTuple):
 
 
 def select_heads(attention: Weights, layers: Sequence[int], heads: Sequence[int]) -> Weights:
-    """Some layers and heads of attention [layer, head, target, source], in the order given."""
+    """Select layers and heads of attention [layer, head, target, source], in the given order."""
     return attention[np.ix_(layers, heads)]
 
 
 def mean_of_heads(attention: Weights) -> Weights:
-    """Mean over all layers and heads of attention [layer, head, target, source]: [target, source]."""
+    """Average attention [layer, head, target, source] over all layers and heads: [target, source]."""
     return attention.mean(axis=(0, 1), dtype=np.float32)
 
 
 def merge_words(weights: Weights, target_words: Sequence[Run], source_words: Sequence[Run]) -> Weights:
-    """Attention between words from attention between tokens.
+    """Merge attention between tokens into attention between words.
 
-    A target word attends to a source word with the sum over the tokens of the source word, as attention is a share, and
-    the mean over the tokens of the target word, as each of them has a whole one.
+    The weight of a source word is the sum over its tokens, because weights are shares of one row; that of a target word
+    is the mean over its tokens, because each of them has a whole row.
 
     Args:
         weights: [..., target, source].
-        target_words, source_words: cover their tokens in order, each token once.
+        target_words, source_words: cover all tokens in order, each token once.
 
     Returns:
         [..., target word, source word].
@@ -69,7 +69,7 @@ def merge_words(weights: Weights, target_words: Sequence[Run], source_words: Seq
 
 
 def merge_targets(weights: Weights, target_words: Sequence[Run]) -> Weights:
-    """As `merge_words`, of the target only: [..., target, source] to [..., target word, source]."""
+    """Merge the target only, as `merge_words` does: [..., target, source] to [..., target word, source]."""
     counts = np.array([word.token_count for word in target_words], dtype=np.float32)
     return _sum_runs(weights, target_words, axis=-2) / counts[:, None]
 
@@ -81,15 +81,15 @@ def _sum_runs(weights: Weights, runs: Sequence[Run], *, axis: int) -> Weights:
 
 
 def link_words(weights: Weights) -> list[Link]:
-    """The largest weight of each row, as a link.
+    """Link each target word to the source word with the largest weight.
 
     Args:
-        weights: [target word, source word], the end of sentence being the last source word. It is no candidate, so
-            that a link always names a word that is there; what it got is missing from the weight of the link.
+        weights: [target word, source word], the end of sentence being the last source word. It is not a candidate, so
+            that a link always names a real word.
 
     Returns:
-        At most one link for each target word, in their order: none where all attention is on the end of sentence. Of
-        equal weights the first one counts.
+        At most one link for each target word, in order; none where all attention is on the end of sentence. Ties go to
+        the first source word.
     """
     real = weights[:, :-1]
     if real.shape[1] == 0:
@@ -103,11 +103,11 @@ def link_words(weights: Weights) -> list[Link]:
 
 
 def keep_largest(weights: Weights, count: int) -> tuple[Weights, NDArray[np.uint16]]:
-    """The largest weights of each row, falling, and their columns; of equal ones the first counts.
+    """Return the largest weights of each row, in descending order, and their columns; ties go to the first.
 
     Args:
-        weights: [..., source], of at most 65536 columns.
-        count: at least 1; more than there are gives all.
+        weights: [..., source], with at most 65536 columns.
+        count: at least 1; if it exceeds the number of columns, all are returned.
 
     Returns:
         Weights and columns, both [..., min(count, source)].
@@ -117,17 +117,17 @@ def keep_largest(weights: Weights, count: int) -> tuple[Weights, NDArray[np.uint
 
 
 def encode_weights(weights: Weights, encoding: Encoding) -> bytes:
-    """Weights from 0 to 1 as row-major bytes; UINT8 holds round(255 * weight)."""
+    """Encode weights from 0 to 1 as row-major bytes; UINT8 holds round(255 * weight)."""
     match encoding:
         case Encoding.FLOAT32:
             return weights.astype("<f4").tobytes()
         case Encoding.FLOAT16:
             return weights.astype("<f2").tobytes()
         case Encoding.UINT8:
-            # Rounding errors of a sum may pass 1 by a little, which must not turn into 0.
+            # A sum may exceed 1 by a rounding error, which must not wrap around to 0.
             return np.rint(np.clip(weights, 0, 1) * 255).astype(np.uint8).tobytes()
 
 
 def encode_columns(columns: NDArray[np.uint16]) -> bytes:
-    """Columns as row-major uint16."""
+    """Encode columns as row-major uint16."""
     return columns.astype("<u2").tobytes()

@@ -1,7 +1,4 @@
-"""A call as its service sees it: who asks, what it has reserved, what to tell log and metrics, and its reply to be.
-
-Does not know bytes on the wire, gRPC or any method.
-"""
+"""A call as its service sees it: the caller's context, bytes held, figures for log and metrics, and its reply."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from regard.server.request import CallContext
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One call in progress, and what its service tells of it for log and metrics.
+    """One call in progress, and what its service records about it for log and metrics.
 
     Attributes:
-        context: who asks.
-        reservation: bytes that the call holds until its reply is gone.
-        model: name of the model that answers; a name that this server knows, for it becomes a label.
+        context: request id, trace and deadline of the caller.
+        reservation: bytes that the call holds until its reply is sent.
+        model: name of the model that answers. It becomes a metrics label, so it is always one that this server knows.
         version: of the model.
-        segments: asked of the engine.
+        segments: submitted to the engine.
         source_tokens, target_tokens: read and written.
     """
 
@@ -38,11 +35,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingReply:
-    """A reply that is ready to be written.
+    """A reply whose content is complete but not yet serialised.
 
     Attributes:
-        write: makes the reply.
-        small: whether that takes no time worth a thread.
+        write: builds the message.
+        small: whether building it is quicker than handing it to a thread.
     """
 
     write: Callable[[], Message]

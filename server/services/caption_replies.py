@@ -1,7 +1,4 @@
-"""Writes answers to pictures: decode results and maps to protobuf.
-
-It does not know requests on the wire, files of pictures, queues or threads.
-"""
+"""Writes the answer to one picture: captions and attention maps to protobuf."""
 
 from __future__ import annotations
 
@@ -35,14 +32,14 @@ def write_caption(
 
     Args:
         picture: as it was read.
-        result: of it.
-        pipeline: turns ids into text.
-        image: whose rows and columns the maps have.
-        attention: what to send of it, or None.
-        encoder_attention: how the encoder's self-attention is sent, which the result then has; None to send none.
+        result: what the model made of it.
+        pipeline: renders ids as text.
+        image: gives the rows and columns of the maps.
+        attention: which attention to send, or None.
+        encoder_attention: encoding of the encoder's self-attention, which the result then has; None to send none.
 
     Raises:
-        ValueError: a number in the result is not finite, or what is to be sent was not kept.
+        ValueError: a number in the result is not finite, or the attention asked for was not kept.
     """
     reply = captioning_pb2.CaptionResult()
     for hypothesis in result.hypotheses:

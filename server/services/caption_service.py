@@ -1,7 +1,4 @@
-"""Answers CaptioningService: which model, which pictures, what the engine says of them, and the reply.
-
-It does not know gRPC, bytes on the wire, or scheduling.
-"""
+"""Answers CaptioningService: finds the model, reads the pictures, has them decoded, writes the reply."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from regard.server.services.call import Call, PendingReply
 from regard.server.services.call_parts import Decode, Prepared, decode_items, find_model, is_small, raise_call_errors
 from regard.server.services.caption_replies import write_caption
 from regard.server.services.hypothesis_messages import write_item_error, write_model
-from regard.server.services.request_messages import CaptionOrder, read_caption_request
+from regard.server.services.request_messages import CaptionOptions, read_caption_request
 from regard.server.services.status import status_number
 from regard.server.settings import Limits
 from regard.server.text.tokenization import TextPipeline
@@ -29,15 +26,15 @@ from regard.v1 import captioning_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionService:
-    """One for all models of a server. To be used in the event loop.
+    """Serves all captioners of a server. Use it in the event loop only.
 
     Attributes:
-        registry: says which model a request is for.
-        pipelines: ids to text, for every model.
-        decode: decodes some pictures; see `regard.server.services.submission`.
-        pictures: reads their files.
-        metrics: gets the times of pictures.
-        limits: bounds of one call.
+        registry: finds the model of a request.
+        pipelines: render ids as text, for every model.
+        decode: decodes the pictures of a call; see `regard.server.services.submission`.
+        pictures: reads picture files.
+        metrics: records the times of pictures.
+        limits: of one call.
     """
 
     registry: Registry
@@ -56,12 +53,12 @@ class CaptionService:
         bundle = find_model(self.registry, request.model, request.version, Task.CAPTIONING, call)
         image = bundle.image
         assert image is not None  # `regard.server.bundle.bundle` saw to it
-        order = read_caption_request(request, bundle=bundle, limits=self.limits)
-        # The message is a copy of what gRPC holds of the call until its end.
+        options = read_caption_request(request, bundle=bundle, limits=self.limits)
+        # The message is a second copy: gRPC holds the request bytes until the end of the call.
         copied = request.ByteSize()
         call.reservation.add(copied)
-        prepared = await self._prepare(request, bundle, order, replace(call.context, priority=order.priority), call)
-        # From here on it is not needed, and a call may wait long for its turn.
+        prepared = await self._prepare(request, bundle, options, replace(call.context, priority=options.priority), call)
+        # It is not needed any more, and the call may wait in the queue for long.
         del request
         call.reservation.release(copied)
         answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
@@ -81,14 +78,14 @@ class CaptionService:
                         result,
                         pipeline=pipeline,
                         image=image,
-                        attention=order.attention,
-                        encoder_attention=order.encoder_attention,
+                        attention=options.attention,
+                        encoder_attention=options.encoder_attention,
                     )
                 )
             return response
 
-        cells = image.cells * call.target_tokens if order.attention is not None else 0
-        if order.encoder_attention is not None:
+        cells = image.cells * call.target_tokens if options.attention is not None else 0
+        if options.encoder_attention is not None:
             cells += image.cells**2 * len(answers)
         return PendingReply(write=write, small=is_small(call, len(answers), cells=cells))
 
@@ -96,18 +93,18 @@ class CaptionService:
         self,
         request: captioning_pb2.CaptionRequest,
         bundle: LoadedBundle,
-        order: CaptionOrder,
+        options: CaptionOptions,
         context: CallContext,
         call: Call,
     ) -> list[Prepared[Picture] | RegardError]:
-        """Read the pictures, one by one, so that a call with many does not keep others waiting.
+        """Read the pictures one by one, so that a call with many does not keep others waiting.
 
-        One that its caller got wrong becomes its error.
+        A picture that is refused becomes its error.
         """
         image = bundle.image
         assert image is not None
-        search = order.decoding.for_picture(bundle)
-        keep_attention = order.attention is not None and order.attention.needs_every_head
+        search = options.decoding.for_picture(bundle)
+        keep_attention = options.attention is not None and options.attention.needs_every_head
         items: list[Prepared[Picture] | RegardError] = []
         for index in range(len(request.images)):
             try:
@@ -122,7 +119,7 @@ class CaptionService:
                 source=picture.pixels,
                 search=search,
                 keep_attention=keep_attention,
-                keep_encoder_attention=order.encoder_attention is not None,
+                keep_encoder_attention=options.encoder_attention is not None,
                 context=context,
             )
             items.append(Prepared(item=picture, requests=[asked], sources=1))

@@ -1,7 +1,4 @@
-"""Writes what every answer holds, whatever was read: hypotheses, attention, times, the model, errors of items.
-
-It does not know texts or pictures, requests on the wire, queues or threads.
-"""
+"""Writes what answers to texts and to pictures share: hypotheses, attention, timing, the model, errors of items."""
 
 from __future__ import annotations
 
@@ -43,30 +40,30 @@ _ENCODINGS = {
 
 
 def write_model(bundle: LoadedBundle) -> decoding_pb2.ModelReference:
-    """Say which model answered."""
+    """Write which model answered."""
     return decoding_pb2.ModelReference(
         name=bundle.key.name, version=bundle.key.version, digest=bundle.digest, profile=bundle.profile
     )
 
 
 def write_item_error(error: RegardError, *, code: int, field: str) -> decoding_pb2.ItemError:
-    """Say why one text of many failed.
+    """Write why one item of several failed.
 
     Args:
         error: what happened.
-        code: of google.rpc.Code.
-        field: of the item; the error may know better.
+        code: a google.rpc.Code.
+        field: of the item, unless the error names a more precise one.
     """
     if isinstance(error, InvalidRequest):
         return decoding_pb2.ItemError(code=code, message=error.description, field=error.field)
     return decoding_pb2.ItemError(code=code, message=str(error), field=field)
 
 
-# Messages are filled in place, field by field: that takes half of the time of making parts and putting them together.
+# Messages are filled in place, field by field, which takes half as long as building parts and copying them together.
 
 
 def fill_timing(reply: decoding_pb2.Timing, timing: Timing) -> None:
-    """Write where the time went.
+    """Write how long each phase took.
 
     Raises:
         ValueError: a number is not finite.
@@ -79,7 +76,7 @@ def fill_timing(reply: decoding_pb2.Timing, timing: Timing) -> None:
 
 
 def fill_hypothesis(reply: decoding_pb2.Hypothesis, hypothesis: Hypothesis, target: RenderedTarget) -> None:
-    """Write a hypothesis but for what it looked at.
+    """Write a hypothesis, except for its attention.
 
     Raises:
         ValueError: a number is not finite.
@@ -96,7 +93,7 @@ def fill_hypothesis(reply: decoding_pb2.Hypothesis, hypothesis: Hypothesis, targ
 
 
 def fill_words(reply: RepeatedCompositeFieldContainer[attention_pb2.Word], words: Sequence[Word]) -> None:
-    """Write words."""
+    """Write the words of a text."""
     for word in words:
         reply.add(
             span={"start": word.start, "end": word.end}, first_token=word.first_token, token_count=word.token_count
@@ -112,10 +109,10 @@ def fill_weights(
     shape: Sequence[int],
     largest: str,
 ) -> None:
-    """Write weights [..., source] as a caller wants them.
+    """Write attention weights [..., source] in the form that a caller asked for.
 
     Args:
-        axes, shape: names and sizes of what the last axis stands for.
+        axes, shape: names and sizes of the axes that the last one stands for.
         largest: name of the last axis if only the largest weights are kept.
     """
     if options.top_k is not None:
@@ -131,13 +128,13 @@ def fill_weights(
 
 
 def fill_values(reply: attention_pb2.Attention, weights: Weights, encoding: Encoding) -> None:
-    """Write weights, whatever their axes are."""
+    """Write the values of attention weights of any shape."""
     reply.encoding = _ENCODINGS[encoding]
     reply.values = encode_weights(weights, encoding)
 
 
 def selected_weights(hypothesis: Hypothesis, options: AttentionOptions) -> Weights:
-    """Attention of the layers and heads that a caller wants: [target, source] or [layer, head, target, source].
+    """Return attention of the selected layers and heads: [target, source] or [layer, head, target, source].
 
     Raises:
         ValueError: a number is not finite, or layers and heads were not kept.
@@ -157,10 +154,10 @@ def _finite(value: float) -> float:
 
 
 def all_finite(weights: Weights) -> Weights:
-    """These weights.
+    """Return the weights unchanged.
 
     Raises:
-        ValueError: one of them is not finite: what is no number never leaves as an answer.
+        ValueError: one of them is not finite; NaN never leaves the server as an answer.
     """
     if not np.isfinite(weights).all():
         raise ValueError("a result holds numbers that are not finite")

@@ -1,7 +1,4 @@
-"""Answers ModelService: what this server holds.
-
-It does not know gRPC, engines or text.
-"""
+"""Answers ModelService: lists and describes the models of this server, and its limits."""
 
 from __future__ import annotations
 
@@ -17,11 +14,11 @@ from regard.v1 import model_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelService:
-    """One for all models of a server.
+    """Describes all models of a server.
 
     Attributes:
         registry: the models.
-        limits: bounds that are told to clients.
+        limits: that clients are told.
     """
 
     registry: Registry

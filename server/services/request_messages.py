@@ -1,10 +1,7 @@
-"""Reads requests: protobuf to checked, frozen options.
+"""Validates requests: protobuf messages to frozen options.
 
-It does not know text, models by name, queues or threads; `regard.server.services.translation_replies` writes the
-answers.
-
-Nothing that a caller asks for is dropped without a word: a value out of range is refused with the limit, and so is a
-field that this server does not know.
+Nothing that a caller asks for is silently ignored: a value out of range is refused, and so is a field that this server
+does not know.
 """
 
 from __future__ import annotations
@@ -31,11 +28,11 @@ from regard.v1 import captioning_pb2, translation_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TranslateOrder:
-    """A checked TranslateRequest. The texts themselves are checked one by one, for a bad one fails alone.
+class TranslateOptions:
+    """A validated TranslateRequest, except for its texts: these are checked one by one, because a bad one fails alone.
 
     Attributes:
-        end_id: what ends every source; it says which language is wanted where a model has several.
+        end_id: token that ends every source; in a model of several languages it selects the target language.
     """
 
     texts: tuple[str, ...]
@@ -46,8 +43,8 @@ class TranslateOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreOrder:
-    """A checked ScoreTranslationRequest; pairs of source and target, and what ends every source."""
+class ScoreOptions:
+    """A validated ScoreTranslationRequest: pairs of source and target, and the token that ends every source."""
 
     pairs: tuple[tuple[str, str], ...]
     end_id: int
@@ -57,11 +54,11 @@ class ScoreOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptionOrder:
-    """A checked CaptionRequest, but for its pictures, which are read one by one, for a bad one fails alone.
+class CaptionOptions:
+    """A validated CaptionRequest, except for its pictures: these are read one by one, because a bad one fails alone.
 
     Attributes:
-        encoder_attention: how the weights of the encoder's self-attention are sent; None to send none.
+        encoder_attention: encoding of the encoder's self-attention; None to send none.
     """
 
     decoding: DecodingOptions
@@ -72,16 +69,16 @@ class CaptionOrder:
 
 def read_translate_request(
     request: translation_pb2.TranslateRequest, *, bundle: LoadedBundle, limits: Limits
-) -> TranslateOrder:
-    """Check all options of a request against the limits of the server and of the model. No texts are fine.
+) -> TranslateOptions:
+    """Validate all options of a request against the limits of the server and of the model. It may have no texts.
 
     Raises:
         InvalidRequest: names the field, the limit and what was sent.
-        UnsupportedByModel: the model has no attention to give.
+        UnsupportedByModel: attention is asked for and the model has none.
     """
     check_count("texts", len(request.texts), limits.max_texts)
     refuse_unknown_fields(request)
-    return TranslateOrder(
+    return TranslateOptions(
         texts=tuple(request.texts),
         end_id=_read_target_language(request, bundle),
         decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
@@ -92,15 +89,15 @@ def read_translate_request(
 
 def read_score_request(
     request: translation_pb2.ScoreTranslationRequest, *, bundle: LoadedBundle, limits: Limits
-) -> ScoreOrder:
+) -> ScoreOptions:
     """As `read_translate_request`."""
-    # First of all, for the check of fields goes through every pair.
+    # First of all, because the check for unknown fields goes through every pair.
     check_count("pairs", len(request.pairs), limits.max_texts)
     refuse_unknown_fields(request)
     end_id = _read_target_language(request, bundle)
     penalty = request.length_penalty if request.HasField("length_penalty") else DEFAULT_LENGTH_PENALTY
     check_length_penalty("length_penalty", penalty)
-    return ScoreOrder(
+    return ScoreOptions(
         pairs=tuple((pair.source, pair.target) for pair in request.pairs),
         end_id=end_id,
         length_penalty=penalty,
@@ -111,12 +108,12 @@ def read_score_request(
 
 def read_caption_request(
     request: captioning_pb2.CaptionRequest, *, bundle: LoadedBundle, limits: Limits
-) -> CaptionOrder:
-    """As `read_translate_request`. No pictures are fine."""
+) -> CaptionOptions:
+    """As `read_translate_request`. The request may have no pictures."""
     check_count("images", len(request.images), limits.max_images)
     refuse_unknown_fields(request)
     wanted = request.HasField("encoder_attention")
-    return CaptionOrder(
+    return CaptionOptions(
         decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
         encoder_attention=read_encoder_attention(request.encoder_attention, bundle) if wanted else None,
@@ -125,10 +122,10 @@ def read_caption_request(
 
 
 def check_text(text: str, *, field: str, limits: Limits) -> None:
-    """Refuse a text that is too long, before anything touches it.
+    """Raise if a text is too long, before anything else is done with it.
 
     Raises:
-        InvalidRequest: names the field, the limit and the actual number of bytes; or the text is not Unicode.
+        InvalidRequest: the text is too long (the message names field, limit and actual bytes) or not valid Unicode.
     """
     try:
         size = len(text.encode())
@@ -139,10 +136,10 @@ def check_text(text: str, *, field: str, limits: Limits) -> None:
 
 
 def refuse_unknown_fields(message: Message, path: str = "") -> None:
-    """Refuse a request with fields that this server does not know, which protobuf would pass over.
+    """Raise if a request has fields that this server does not know, which protobuf itself would ignore.
 
     Raises:
-        InvalidRequest: names the message and the number of the field.
+        InvalidRequest: names the message and the field number.
     """
     unknown = UnknownFieldSet(message)
     if len(unknown):
@@ -163,7 +160,7 @@ def refuse_unknown_fields(message: Message, path: str = "") -> None:
 def _read_target_language(
     request: translation_pb2.TranslateRequest | translation_pb2.ScoreTranslationRequest, bundle: LoadedBundle
 ) -> int:
-    """Return what ends a source; without a language asked for, the first one of the model."""
+    """Return the token that ends a source; it selects the requested target language, by default the model's first."""
     offered = bundle.manifest.target_languages
     if request.HasField("target_language"):
         language = choose_language(request.target_language, offered, field="target_language", model=bundle.key.name)

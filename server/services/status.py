@@ -1,6 +1,6 @@
-"""The one table from domain errors to canonical status codes (google.rpc.Code), with details that programs can read.
+"""The one table from errors to status codes (google.rpc.Code), with machine-readable details.
 
-Does not know calls, logs or gRPC itself: `regard.server.front.refusal` turns a status into what ends a call.
+Does not know gRPC itself: `regard.server.front.refusal` ends a call with such a status.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from regard.server.errors import (
 
 DOMAIN = "regard.v1"
 
-# Trailers share one header block, of which many clients and proxies accept 8 KiB; details travel in base64.
+# Trailers share one header block, of which many clients and proxies accept 8 KiB; details are sent in base64.
 _MAX_STATUS_BYTES = 4096
 _MAX_MESSAGE_CHARACTERS = 800
 
@@ -60,7 +60,7 @@ def _retry(error: CapacityError) -> Message:
     return error_details_pb2.RetryInfo(retry_delay=delay)
 
 
-# Error, status, details. The first row that fits counts; whatever fits none is our fault.
+# Error, status, details. The first matching row counts; an error that matches none is INTERNAL.
 _TABLE: tuple[tuple[type[RegardError], code_pb2.Code, Callable[..., Message] | None], ...] = (
     (InvalidRequest, code_pb2.INVALID_ARGUMENT, _violation),
     (ModelNotFound, code_pb2.NOT_FOUND, _missing),
@@ -81,7 +81,7 @@ def status_number(error: RegardError) -> int:
 
 
 def to_status(error: RegardError) -> status_pb2.Status:
-    """Return all that a caller is told about an error: code, a sentence without traces, details if they are small."""
+    """Return what a caller is told about an error: code, message without traceback, and details if they are small."""
     status = status_pb2.Status(code=status_number(error), message=_shorten(str(error)))
     detail = next((describe for kind, _, describe in _TABLE if isinstance(error, kind)), None)
     if detail is not None:
@@ -93,10 +93,10 @@ def to_status(error: RegardError) -> status_pb2.Status:
 
 
 def retry_milliseconds(error: CapacityError) -> int:
-    """Return when trying again makes sense, at least 1 ms from now."""
+    """Return after how many milliseconds a retry makes sense, at least 1."""
     return max(1, math.ceil(error.retry_after * 1000))
 
 
 def _shorten(text: str) -> str:
-    """Cut what a caller may have made long."""
+    """Truncate text that may quote a caller at length."""
     return text if len(text) <= _MAX_MESSAGE_CHARACTERS else text[: _MAX_MESSAGE_CHARACTERS - 1] + "…"

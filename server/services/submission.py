@@ -1,7 +1,4 @@
-"""Lets a call in the event loop wait for all its texts, while the engine's threads answer segment by segment.
-
-It does not know text, protobuf or scheduling.
-"""
+"""Bridges the event loop and the engine's threads: a call awaits all its items while segments finish one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _RETRY_AFTER = 1.0
 
 
 class DecodeEngine(Protocol):
-    """What a call needs of an engine; see `regard.server.engine.engine.Engine`."""
+    """What a call needs from an engine; see `regard.server.engine.engine.Engine`."""
 
     def submit(
         self,
@@ -31,7 +28,7 @@ class DecodeEngine(Protocol):
         ...
 
     def cancel(self, ticket: Ticket) -> None:
-        """Forget what is not done yet."""
+        """Drop the segments that are not finished yet."""
         ...
 
 
@@ -41,16 +38,16 @@ async def decode(
     texts: Sequence[Sequence[DecodeRequest]],
     hold: Callable[[int], None],
 ) -> list[tuple[DecodeResult, ...] | RegardError]:
-    """Decode the segments of some texts, which enter the queue all together or not at all.
+    """Decode the segments of several items, which enter the queue all together or not at all.
 
-    A segment that fails fails its text, whose other segments are given up. When this coroutine ends early, by an error
-    or because it was cancelled, nothing of it stays in the engine.
+    If a segment fails, so does its item, and the other segments of the item are cancelled. When this coroutine ends
+    early, by an error or by cancellation, none of its segments stays in the engine.
 
     Args:
         engine: decodes.
         key: the model.
         texts: segments of each text.
-        hold: told the bytes of each result as it comes; what it raises fails the text.
+        hold: called with the size of each result in bytes as it arrives; an error that it raises fails the item.
 
     Returns:
         for each text the results of its segments, or the error of the first that failed.
@@ -93,12 +90,12 @@ class _Text:
             self.outcome.set_result(())
 
     def report(self, index: int, outcome: DecodeResult | RegardError) -> None:
-        """Called by the engine's threads."""
+        """Take the outcome of a segment; called from the engine's threads."""
         with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
             self._loop.call_soon_threadsafe(self._settle, index, outcome)
 
     def give_up(self) -> None:
-        """Free what the text still holds in the engine."""
+        """Cancel the segments that are still in the engine."""
         if not self.outcome.done():
             self.outcome.cancel()
         if self.ticket is not None and len(self._results) < self.segments:
@@ -129,9 +126,9 @@ class _Text:
 
 
 def _size(result: DecodeResult) -> int:
-    """Bytes of the arrays of a result, which are nearly all of it."""
-    looked = 0 if result.encoder_attention is None else result.encoder_attention.nbytes
-    return looked + sum(
+    """Bytes of the arrays of a result, which make up nearly all of it."""
+    encoder = 0 if result.encoder_attention is None else result.encoder_attention.nbytes
+    return encoder + sum(
         hypothesis.tokens.nbytes
         + hypothesis.log_probabilities.nbytes
         + hypothesis.alignment.nbytes

@@ -1,7 +1,4 @@
-"""Writes answers to texts: decode results and spans to protobuf.
-
-It does not know requests on the wire, queues or threads.
-"""
+"""Writes the answer to one text or pair: segments, hypotheses, alignments and attention to protobuf."""
 
 from __future__ import annotations
 
@@ -37,12 +34,12 @@ def write_translation(
     """Write the answer to one text; without segments it is empty.
 
     Args:
-        text: as it was sent.
+        text: as the caller sent it.
         segments: of the text.
         results: one for each segment that is `known`, in order. The others get an empty hypothesis.
-        pipeline: turns ids into text.
+        pipeline: renders ids as text.
         bundle: the model that answered.
-        attention: what to send of it, or None for alignments only.
+        attention: which attention to send; None for alignments only.
 
     Raises:
         ValueError: a number in a result is not finite, or there are too many or too few results.
@@ -85,7 +82,7 @@ def write_score(
 
 
 def _nothing(segment: SourceSegment, bundle: LoadedBundle) -> DecodeResult:
-    """The answer to a segment that no model was asked about: no tokens, whose probability is 1."""
+    """The answer to a segment that was not decoded: no tokens, with probability 1."""
     width = len(segment.ids)
     return DecodeResult(
         hypotheses=(

@@ -1,7 +1,4 @@
-"""Answers TranslationService: which model, which sentences, what the engine says of them, and the reply.
-
-It does not know gRPC, bytes on the wire, or scheduling.
-"""
+"""Answers TranslationService: finds the model, tokenises the texts, has them decoded, writes the reply."""
 
 from __future__ import annotations
 
@@ -41,15 +38,15 @@ _BYTES_PER_TOKEN = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationService:
-    """One for all models of a server. To be used in the event loop.
+    """Serves all translators of a server. Use it in the event loop only.
 
     Attributes:
-        registry: says which model a request is for.
+        registry: finds the model of a request.
         pipelines: text to ids and back, for every model.
-        decode: decodes the segments of some texts; see `regard.server.services.submission`.
-        offload: where work goes that would hold up the event loop.
-        metrics: gets the times of segments.
-        limits: bounds of one call.
+        decode: decodes the segments of a call; see `regard.server.services.submission`.
+        offload: runs work that would block the event loop.
+        metrics: records the times of segments.
+        limits: of one call.
     """
 
     registry: Registry
@@ -67,27 +64,27 @@ class TranslationService:
         """
         bundle = find_model(self.registry, request.model, request.version, Task.TRANSLATION, call)
         pipeline = self.pipelines[bundle.key]
-        order = read_translate_request(request, bundle=bundle, limits=self.limits)
-        context = replace(call.context, priority=order.priority)
+        options = read_translate_request(request, bundle=bundle, limits=self.limits)
+        context = replace(call.context, priority=options.priority)
 
         def prepare(index: int) -> Prepared[tuple[SourceSegment, ...]]:
             field = f"texts[{index}]"
-            check_text(order.texts[index], field=field, limits=self.limits)
+            check_text(options.texts[index], field=field, limits=self.limits)
             most = self.limits.max_segments_per_call
-            segments = pipeline.prepare(order.texts[index], field=field, max_segments=most, end_id=order.end_id)
+            segments = pipeline.prepare(options.texts[index], field=field, max_segments=most, end_id=options.end_id)
             requests = [
                 DecodeRequest(
                     source=segment.ids,
-                    search=order.decoding.for_segment(len(segment.ids), bundle),
-                    keep_attention=order.attention is not None and order.attention.needs_every_head,
+                    search=options.decoding.for_segment(len(segment.ids), bundle),
+                    keep_attention=options.attention is not None and options.attention.needs_every_head,
                     context=context,
                 )
                 for segment in segments
-                if segment.known  # The others have nothing in them that the model could read.
+                if segment.known  # The others hold nothing that the vocabulary knows.
             ]
             return Prepared(item=segments, sources=len(segments), source_tokens=_count(segments), requests=requests)
 
-        prepared = await self._prepare(prepare, call, field="texts", sizes=list(map(len, order.texts)))
+        prepared = await self._prepare(prepare, call, field="texts", sizes=list(map(len, options.texts)))
         answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
 
         def write() -> translation_pb2.TranslateResponse:
@@ -100,19 +97,19 @@ class TranslationService:
                 segments, results = answer
                 response.results.append(
                     write_translation(
-                        order.texts[index],
+                        options.texts[index],
                         segments,
                         results,
                         pipeline=pipeline,
                         bundle=bundle,
-                        attention=order.attention,
+                        attention=options.attention,
                     )
                 )
             return response
 
         return PendingReply(
             write=write,
-            small=is_small(call, len(answers), cells=_cells(call, order.attention)),
+            small=is_small(call, len(answers), cells=_cells(call, options.attention)),
         )
 
     async def score(self, request: translation_pb2.ScoreTranslationRequest, call: Call) -> PendingReply:
@@ -123,25 +120,29 @@ class TranslationService:
         """
         bundle = find_model(self.registry, request.model, request.version, Task.TRANSLATION, call)
         pipeline = self.pipelines[bundle.key]
-        order = read_score_request(request, bundle=bundle, limits=self.limits)
-        context = replace(call.context, priority=order.priority)
+        options = read_score_request(request, bundle=bundle, limits=self.limits)
+        context = replace(call.context, priority=options.priority)
 
         def prepare(index: int) -> Prepared[tuple[SourceSegment, EncodedTarget]]:
             field = f"pairs[{index}]"
-            for side, text in zip(("source", "target"), order.pairs[index], strict=True):
+            for side, text in zip(("source", "target"), options.pairs[index], strict=True):
                 check_text(text, field=f"{field}.{side}", limits=self.limits)
-            source = order.pairs[index][0]
-            segments = pipeline.prepare(source, split=False, field=f"{field}.source", end_id=order.end_id)
+            source = options.pairs[index][0]
+            segments = pipeline.prepare(source, split=False, field=f"{field}.source", end_id=options.end_id)
             if not segments:
                 raise InvalidRequest(f"{field}.source", "is blank, so there is nothing to score a target against")
-            target = pipeline.encode_target(order.pairs[index][1], field=f"{field}.target")
+            target = pipeline.encode_target(options.pairs[index][1], field=f"{field}.target")
             request = DecodeRequest(
                 source=segments[0].ids,
                 search=SearchOptions(
-                    beam_size=1, n_best=1, length_penalty=order.length_penalty, min_length=0, max_length=len(target.ids)
+                    beam_size=1,
+                    n_best=1,
+                    length_penalty=options.length_penalty,
+                    min_length=0,
+                    max_length=len(target.ids),
                 ),
                 forced_target=target.ids,
-                keep_attention=order.attention is not None and order.attention.needs_every_head,
+                keep_attention=options.attention is not None and options.attention.needs_every_head,
                 context=context,
             )
             return Prepared(
@@ -152,7 +153,7 @@ class TranslationService:
                 requests=[request],
             )
 
-        sizes = [len(source) + len(target) for source, target in order.pairs]
+        sizes = [len(source) + len(target) for source, target in options.pairs]
         prepared = await self._prepare(prepare, call, field="pairs", sizes=sizes)
         answers = await decode_items(self.decode, self.metrics, bundle.key, prepared, call)
 
@@ -164,18 +165,18 @@ class TranslationService:
                     response.results.append(translation_pb2.ScoreResult(error=error))
                     continue
                 (source, target), (result,) = answer
-                response.results.append(write_score(source, target, result, attention=order.attention))
+                response.results.append(write_score(source, target, result, attention=options.attention))
             return response
 
         return PendingReply(
             write=write,
-            small=is_small(call, len(answers), cells=_cells(call, order.attention)),
+            small=is_small(call, len(answers), cells=_cells(call, options.attention)),
         )
 
     async def _prepare(
         self, prepare: Callable[[int], Prepared[Item]], call: Call, *, field: str, sizes: Sequence[int]
     ) -> list[Prepared[Item] | RegardError]:
-        """Prepare one item for each size, in characters; one that its caller got wrong becomes its error.
+        """Prepare one item for each size, in characters; an item that is refused becomes its error.
 
         Items go to the threads one by one, so that a call with many does not keep others waiting.
         """

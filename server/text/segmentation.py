@@ -1,7 +1,4 @@
-"""Cuts a text into sentences and says where they stand.
-
-It does not know tokens or models. The rules of the languages are those of the `sentencex` library.
-"""
+"""Splits a text into sentences and returns their character spans; the rules of each language are `sentencex`'s."""
 
 from __future__ import annotations
 

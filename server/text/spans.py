@@ -1,7 +1,4 @@
-"""Where the tokens of a text stand: exact spans from the rough offsets of a tokenizer, and bytes from characters.
-
-It does not know tokenizers, words or sentences.
-"""
+"""Computes exact token spans from the rough offsets of a tokenizer, and byte offsets from character offsets."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""Turns text into ids with exact spans, and ids into text.
+"""Tokenises text into ids with exact spans, and renders ids as text.
 
-It does not know protobuf, the engine or attention.
-
-Text is plain text: tags, placeholders and addresses are words like others. Control characters and byte order marks
-count as white space. What the vocabulary does not know becomes <unk>, which models never write: such characters, emoji
-among them, are left out of a translation, and the words around them are translated. A sentence of nothing else is not
-for a model, which would make something up; its translation is empty.
+Text is plain text: tags, placeholders and addresses are words like any other. Control characters and byte order marks
+count as white space. Characters that the vocabulary does not know, emoji among them, become <unk>, which models never
+write: they are missing from a translation, and the words around them are translated. A sentence of nothing else is not
+given to a model, which would make something up; its translation is empty.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Groups the tokens of a text into words.
-
-It does not know tokenizers, languages or sentences: characters and spans only.
+"""Groups the tokens of a text into words, from characters and spans alone.
 
 The rules follow Unicode word boundaries (UAX 29) as far as token boundaries allow, for a token is never cut:
 

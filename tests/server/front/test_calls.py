@@ -154,7 +154,7 @@ def test_a_reply_beyond_the_limit_is_refused_with_a_sentence() -> None:
 
     code, message, _, _ = ask(big)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert re.match(r"the reply would be \d+ bytes and the limit is 1048576; ", message)
+    assert re.match(r"the reply would be \d+ bytes; the limit is 1048576\. ", message)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from regard.server.errors import InvalidRequest, UnsupportedByModel
 from regard.server.services.alignment import Encoding
 from regard.server.services.decoding_options import DecodingOptions
 from regard.server.services.request_messages import (
-    TranslateOrder,
+    TranslateOptions,
     check_text,
     read_score_request,
     read_translate_request,
@@ -39,7 +39,7 @@ def bundle() -> LoadedBundle:
     return replace(bundle, manifest=manifest, layers=2, heads=3, max_target_tokens=100)
 
 
-def translate(bundle: LoadedBundle, **fields: Any) -> TranslateOrder:
+def translate(bundle: LoadedBundle, **fields: Any) -> TranslateOptions:
     return read_translate_request(translation_pb2.TranslateRequest(**fields), bundle=bundle, limits=LIMITS)
 
 
@@ -50,7 +50,7 @@ def refusal(bundle: LoadedBundle, **fields: Any) -> tuple[str, str]:
 
 
 def test_a_plain_request_gets_the_defaults(bundle: LoadedBundle) -> None:
-    assert translate(bundle, texts=["a", ""], priority=2) == TranslateOrder(
+    assert translate(bundle, texts=["a", ""], priority=2) == TranslateOptions(
         texts=("a", ""),
         decoding=DecodingOptions(beam_size=1, n_best=1, length_penalty=1.0, min_length=0, max_length=None),
         attention=None,
@@ -275,9 +275,9 @@ def test_a_score_request_is_read(bundle: LoadedBundle) -> None:
         attention=Attention(),
         priority=-1,
     )
-    order = read_score_request(request, bundle=bundle, limits=LIMITS)
-    assert (order.pairs, order.length_penalty, order.priority) == ((("a", "b"),), 0.5, -1)
-    assert order.attention is not None
+    options = read_score_request(request, bundle=bundle, limits=LIMITS)
+    assert (options.pairs, options.length_penalty, options.priority) == ((("a", "b"),), 0.5, -1)
+    assert options.attention is not None
 
 
 @pytest.mark.parametrize(
