@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regard.client.requests import SearchOptions
 
+# The wire has signed numbers of 32 bits.
+_MOST = 2**31 - 1
+
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --model, --version and how to search."""
@@ -50,7 +53,9 @@ def _number(text: str, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if not least <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is no number from {least}")
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
+    if value > _MOST:
+        raise argparse.ArgumentTypeError(f"must be at most {_MOST}, got {value}")
     return value

@@ -107,7 +107,7 @@ class Client:
         What is too much for one call goes in several, one after the other.
 
         Args:
-            images: the bytes of files, or their paths: JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF.
+            images: the bytes of files, or their paths: JPEG, PNG, WebP, GIF (first frame), BMP or TIFF.
             timeout: seconds that all of it may take, retries included.
             options: `model`, `version`, `beam_size`, `n_best`, `length_penalty`, `min_length`, `max_length`,
                 `no_repeat_ngram`, `attention`, `priority`, `encoder_attention`: see `CaptionOptions`.

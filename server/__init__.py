@@ -1,4 +1,4 @@
 """Serves bundles over gRPC on ONNX Runtime, attention included.
 
-Bundles and calls enter, replies leave. It knows no PyTorch and no trainer.
+Bundles and calls enter, replies leave. Nothing here knows PyTorch or training.
 """

@@ -43,7 +43,7 @@ examples:
   regard caption --json --maps photo.jpg | jq .results[0].hypotheses[0].attention
   curl -s https://example.org/photo.jpg | regard caption -
 
-A file is a JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF whatever its name; - is stdin. A directory stands for
+A file is a JPEG, PNG, WebP, GIF (first frame), BMP or TIFF whatever its name; - is stdin. A directory stands for
 the pictures in it (.jpg .jpeg .png .webp .gif .bmp .tif .tiff), sorted by name, hidden ones left out; with -r also
 those in the directories below it.
 

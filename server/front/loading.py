@@ -1,7 +1,4 @@
-"""Reads, opens and starts every model of a server, and tries each once before anybody may call it.
-
-It does not know gRPC or who calls.
-"""
+"""Loads every model of a server, starts the engine, and warms each model up before the server is ready."""
 
 from __future__ import annotations
 

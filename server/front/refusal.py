@@ -1,6 +1,6 @@
-"""How an error ends a call: gRPC status, message and trailing metadata.
+"""Turns an error into what ends a call: gRPC status, message and trailing metadata.
 
-Which error has which status is in `regard.server.services.status`, the one table.
+The one table of which error has which status is `regard.server.services.status`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Picture files to the pixels that a model reads.
+"""Decodes picture files into the pixels that a model reads: checked, rotated upright, in sRGB, resized.
 
-Bytes enter, uint8 arrays or a clear refusal leave. It does not know requests or models beyond what the bundle says of
-pictures.
+Bytes enter; uint8 arrays or a clear refusal leave. Nothing here knows requests, or models beyond their picture input.
 """

@@ -52,6 +52,23 @@ def test_wrong_usage_is_told_in_one_line(arguments: Sequence[str], capsys: pytes
     assert "--help" in error
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--beam", "0", "must be at least 1, got 0"),
+        ("--beam", "many", "expected a whole number, got 'many'"),
+        ("--no-repeat-ngram", "2147483648", "must be at most 2147483647, got 2147483648"),
+        ("--timeout", "soon", "expected a number of seconds, got 'soon'"),
+        ("--timeout", "nan", "must be a positive number of seconds, got 'nan'"),
+    ],
+)
+def test_a_wrong_number_is_told_with_its_bound(
+    flag: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["translate", flag, value, "x"]) == 2
+    assert f"argument {flag}: {said}" in capsys.readouterr().err
+
+
 def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("regard")
