@@ -22,7 +22,7 @@ from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
 
 PAD, UNKNOWN, BEGIN, END = range(4)
-NEVER = (PAD, UNKNOWN, BEGIN)
+SUPPRESSED = (PAD, UNKNOWN, BEGIN)
 
 Prefix = tuple[int, ...]
 # (source, prefix) to log-probabilities [vocabulary]
@@ -138,7 +138,7 @@ class FakeDecoder:
             pad_id=PAD,
             bos_id=BEGIN,
             eos_id=END,
-            suppressed_ids=NEVER,
+            suppressed_ids=SUPPRESSED,
             max_source_tokens=self.max_source_tokens,
             max_target_tokens=self.max_target_tokens,
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.server.engine_fakes import END, NEVER, Attend, Prefix, Score
+from tests.server.engine_fakes import END, SUPPRESSED, Attend, Prefix, Score
 
 from regard.server.request import DecodeRequest, FinishReason
 
@@ -42,7 +42,7 @@ def allowed(score: Score, source: Prefix, prefix: Prefix, *, minimum: int, ngram
         Broken: one of these is NaN or +inf.
     """
     scores = score(source, prefix).tolist()
-    banned = {*NEVER, *((END,) if len(prefix) < minimum else ())}
+    banned = {*SUPPRESSED, *((END,) if len(prefix) < minimum else ())}
     found = {token: value for token, value in enumerate(scores) if token not in banned and value != -math.inf}
     fresh = {token: value for token, value in found.items() if token == END or not repeats((*prefix, token), ngram)}
     if found and not fresh and scores[END] > -math.inf:
