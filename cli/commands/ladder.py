@@ -18,7 +18,7 @@ from regard.cli.speech import complain, say
 
 if TYPE_CHECKING:
     from regard.training.decoding.search import SearchConfig
-    from regard.training.studies.ladder.measurement import Climbed
+    from regard.training.studies.ladder.measurement import MeasuredRung
     from regard.training.studies.ladder.report import LadderReport, Picture
 
 EXTRA = "train"
@@ -166,7 +166,7 @@ def _make_missing(args: argparse.Namespace, data: Path) -> list[str]:
     return missing
 
 
-def _list_candidates(climbed: Sequence[Climbed], sources: Sequence[str], search: SearchConfig, most: int) -> None:
+def _list_candidates(climbed: Sequence[MeasuredRung], sources: Sequence[str], search: SearchConfig, most: int) -> None:
     from regard.training.studies.ladder.attention import KINDS, as_text, candidates, look
 
     attentive = next((one for one in climbed if one.recipe.name == "multi30k_attention"), None)

@@ -1,7 +1,4 @@
-"""Finds how large the inputs of a graph's products become while real sentences are decoded.
-
-It does not know what the ranges are used for.
-"""
+"""Finds the largest absolute values of the inputs of a graph's products while real sentences are decoded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shows a recurrent captioner to the exporter: `encode` reads pixels, and the cells of its map are source positions.
-
-It knows captioners and nothing of ONNX.
-"""
+"""Opens a recurrent captioner for tracing: `encode` reads pixels, and the cells of its map are source positions."""
 
 from __future__ import annotations
 

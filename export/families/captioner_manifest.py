@@ -1,7 +1,4 @@
-"""Says in a manifest what is particular to a captioner: that it reads pictures, which ones, and how long it may write.
-
-It does not know graphs.
-"""
+"""Writes into a manifest what is particular to a captioner: the pictures it reads and how long a caption may be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes the profiles of a captioner with the decoder of a Transformer: portable, and cpu with steps in int8.
-
-It does not write files, nor know where pictures are from.
-"""
+"""Makes the profiles of a captioner with a Transformer decoder: portable, and cpu with the step in int8."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Shows a model to the exporter as two modules whose inputs and outputs are plain tensors, in the order of its ports.
+"""Wraps a model in two modules whose inputs and outputs are plain tensors, in the order of its ports.
 
-It knows models only through the Protocol of `regard.training.models.protocol`, and nothing of ONNX.
+Knows models only through the Protocol of `regard.training.models.protocol`, and nothing of ONNX.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Draws pictures of a captioner's data, to calibrate its graphs with and to compare them on.
-
-It does not know graphs.
-"""
+"""Draws pictures of a captioner's data, to calibrate its graphs with and to compare them on."""
 
 from __future__ import annotations
 

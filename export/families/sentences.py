@@ -1,7 +1,4 @@
-"""Takes from a recipe's corpus what an export needs: sources to calibrate and compare with, and each language's tokens.
-
-It does not know graphs.
-"""
+"""Takes from a recipe's corpus what an export needs: sources to calibrate and compare with, tokens of each language."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Turns a module into an ONNX graph, and refuses one that would not hold for every batch and source.
-
-It does not know models: a module is a function from the tensors of some ports to the tensors of others.
-"""
+"""Traces a module to an ONNX graph, and refuses one that would not hold for every batch and source."""
 
 from __future__ import annotations
 

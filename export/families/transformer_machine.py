@@ -1,7 +1,4 @@
-"""Runs a Transformer as training has it, to hold its graphs to: each row alone, its cache as long as what it has said.
-
-It does not know ONNX, nor how graphs lay out their buffers beyond the ports.
-"""
+"""Runs a Transformer in PyTorch as the reference for its graphs: each row alone, with a KV cache of its own length."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes the profiles of a trained Transformer: portable, and cpu in int8 or float32.
-
-It does not write files, nor know where sentences are from.
-"""
+"""Makes the profiles of a trained Transformer: portable, and cpu in int8 or float32."""
 
 from __future__ import annotations
 

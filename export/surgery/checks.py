@@ -1,7 +1,4 @@
-"""Checks what holds for every graph that goes into a bundle, whether it was traced, rewritten or read from a file.
-
-It does not know models, nor needs what trained them.
-"""
+"""Checks what holds for every graph that goes into a bundle, whether it was traced, rewritten or read from a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Small operations on ONNX graphs that the rewriting modules share: constants, shapes, order.
-
-It does not know what any graph is for.
-"""
+"""Small operations on ONNX graphs that the rewriting modules share: constants, shapes, order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Stores a graph's weights as float16 to halve its file; they become float32 again when it is loaded.
-
-It does not know what the weights are for.
-"""
+"""Stores a graph's weights as float16, which halves its file; they become float32 again when it is loaded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Stores tables whose rows are looked up as bytes with a scale for each row, and lets products share them.
-
-It does not know what the rows stand for.
-"""
+"""Stores lookup tables as bytes with a scale for each row, and lets products share them."""
 
 from __future__ import annotations
 

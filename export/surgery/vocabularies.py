@@ -1,7 +1,4 @@
-"""Lets a step score the tokens of one target language alone, which is less work than scoring those of all.
-
-It does not know texts: which tokens a language is written with it counts in ids.
-"""
+"""Lets a step score the tokens of one target language alone, a shortlist, which is less work than scoring all."""
 
 from __future__ import annotations
 

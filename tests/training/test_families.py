@@ -53,7 +53,7 @@ def test_a_family_that_lacks_a_member_of_the_protocol_is_refused(monkeypatch: py
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_model_says_which_axes_its_attention_has(rung: str) -> None:
     model = toy_model(rung, 12, 9)  # pyright: ignore[reportArgumentType]  one of RUNGS
-    expected = {"plain": (0, 0), "fixed": (0, 0), "attention": (1, 1), "lstm": (1, 1), "transformer": (2, 2)}
+    expected = {"no_attention": (0, 0), "fixed": (0, 0), "attention": (1, 1), "lstm": (1, 1), "transformer": (2, 2)}
     assert model.attention_axes == expected[rung]
 
 

@@ -1,7 +1,4 @@
-"""Reads Flickr8k, pictures with five captions each, and makes batches of pictures with captions.
-
-It does not know models or how they learn.
-"""
+"""Reads Flickr8k, pictures with five captions each, and makes batches of pictures with captions."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,23 +66,23 @@ class CaptionBatchConfig:
 
 
 # Given names, returns what a model reads of those pictures: maps [picture, position, channel] or pixels.
-Look: TypeAlias = Callable[[Sequence[str]], Tensor]
+ReadSource: TypeAlias = Callable[[Sequence[str]], Tensor]
 _Part: TypeAlias = list[tuple[str, list[list[int]]]]
 
 
 class CaptionBatches(Dataset[Batch]):
     """One epoch of batches."""
 
-    def __init__(self, parts: Sequence[_Part], look: Look) -> None:
+    def __init__(self, parts: Sequence[_Part], read_source: ReadSource) -> None:
         self._parts = parts
-        self._look = look
+        self._read_source = read_source
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def __getitem__(self, index: int) -> Batch:
         part = self._parts[index]
-        source = self._look([name for name, _ in part])
+        source = self._read_source([name for name, _ in part])
         targets = [target for _, captions in part for target in captions]
         target_out, _ = pad(targets)
         target_in, _ = pad([[BEGIN, *target[:-1]] for target in targets])
@@ -103,13 +100,13 @@ class CaptionData:
         corpus: CaptionCorpus,
         vocabulary: Vocabulary,
         config: CaptionBatchConfig,
-        look: Look,
+        read_source: ReadSource,
         *,
         output: int,
         seed: int,
     ) -> None:
         self._config = config
-        self._look = look
+        self._read_source = read_source
         self._seed = seed
         self._train, self._valid = (self._encode(split, vocabulary, output) for split in (corpus.train, corpus.valid))
 
@@ -134,7 +131,7 @@ class CaptionData:
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         if rng is not None:
             rng.shuffle(parts)
-        return CaptionBatches(parts, self._look)
+        return CaptionBatches(parts, self._read_source)
 
     def _encode(self, described: Sequence[Described], vocabulary: Vocabulary, output: int) -> _Part:
         def predictable(ids: list[int]) -> list[int]:

@@ -1,7 +1,4 @@
-"""Reads sentence pairs of published data sets for training.
-
-It does not know what is done with them.
-"""
+"""Reads sentence pairs of published data sets for training."""
 
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""Makes up sequences to copy, to reverse or to add up, which a model that can do it learns in seconds.
-
-It does not know models.
-"""
+"""Makes up sequences to copy, reverse or add up, which a capable model learns in seconds."""
 
 import random
 from collections.abc import Sequence

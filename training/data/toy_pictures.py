@@ -1,7 +1,4 @@
-"""Makes up pictures of one coloured square on a plain ground, described by its colour and place.
-
-It does not know what learns from them.
-"""
+"""Makes up pictures of one coloured square on a plain ground, with captions that name its colour and place."""
 
 import io
 import random

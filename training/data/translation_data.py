@@ -1,7 +1,4 @@
-"""Makes padded batches of sentence pairs.
-
-It does not know where pairs are from, nor models or how they learn.
-"""
+"""Makes padded batches of sentence pairs."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence

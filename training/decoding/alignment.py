@@ -1,7 +1,4 @@
-"""Aligns words by a model's attention, and reads the gold alignments to score the links against.
-
-It does not know how the attention was computed.
-"""
+"""Aligns words by a model's attention, and reads gold alignments to score the links against."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -95,14 +95,14 @@ def search(
     length = 0
     while active:
         length += 1
-        scores, state, attention = model.step(token, state, memory)
-        scores[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
+        log_probs, state, attention = model.step(token, state, memory)
+        log_probs[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
         if paths is None:
-            nothing = scores.new_empty((len(rows), 0))
+            nothing = log_probs.new_empty((len(rows), 0))
             paths = _Paths(nothing.long(), nothing, attention.new_empty((len(rows), 0, *attention.shape[1:])))
-        _forbid_repeats(scores, paths.tokens, config.no_repeat_ngram)
+        _forbid_repeats(log_probs, paths.tokens, config.no_repeat_ngram)
         paths = paths._replace(attention=torch.cat((paths.attention, attention.unsqueeze(1)), dim=1))
-        candidates = _best(scores, total)
+        candidates = _best(log_probs, total)
         kept: list[tuple[int, int]] = []  # places among the candidates, beam_size for each source that goes on
         real: list[bool] = []
         going_on: list[int] = []
@@ -146,25 +146,25 @@ def search_all(
     return found
 
 
-def _best(scores: Tensor, total: Tensor) -> _Candidates:
-    """Find the best continuations, twice as many as there are beams: scores [row, vocabulary], total [active, beam]."""
+def _best(log_probs: Tensor, total: Tensor) -> _Candidates:
+    """Find the 2 * beam best continuations: log_probs [row, vocabulary], total [active, beam]."""
     sources, beams = total.shape
-    vocabulary = scores.shape[1]
-    continued = (total.unsqueeze(2) + scores.view(sources, beams, vocabulary)).flatten(1)
+    vocabulary = log_probs.shape[1]
+    continued = (total.unsqueeze(2) + log_probs.view(sources, beams, vocabulary)).flatten(1)
     best, index = continued.topk(min(2 * beams, continued.shape[1]), dim=1)
-    row = torch.arange(sources, device=scores.device).unsqueeze(1) * beams + index // vocabulary
+    row = torch.arange(sources, device=log_probs.device).unsqueeze(1) * beams + index // vocabulary
     token = index % vocabulary
-    return _Candidates(row, token, scores[row, token], best)
+    return _Candidates(row, token, log_probs[row, token], best)
 
 
-def _forbid_repeats(scores: Tensor, said: Tensor, size: int) -> None:
-    """Make -inf what would say a run of so many tokens again; scores [row, vocabulary], said int64 [row, target]."""
-    length = said.shape[1]
+def _forbid_repeats(log_probs: Tensor, generated: Tensor, size: int) -> None:
+    """Make -inf what would repeat a run of `size` tokens: log_probs [row, vocabulary], generated [row, target]."""
+    length = generated.shape[1]
     if not size or length < size:
         return
-    runs = said.unfold(1, size, 1)
-    row, start = (runs[:, :, :-1] == said[:, None, length - size + 1 :]).all(dim=2).nonzero(as_tuple=True)
-    scores[row, runs[row, start, -1]] = -torch.inf
+    runs = generated.unfold(1, size, 1)
+    row, start = (runs[:, :, :-1] == generated[:, None, length - size + 1 :]).all(dim=2).nonzero(as_tuple=True)
+    log_probs[row, runs[row, start, -1]] = -torch.inf
 
 
 def _divide(candidates: _Candidates, place: int, beams: int) -> tuple[list[int], list[int]]:

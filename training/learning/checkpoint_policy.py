@@ -1,7 +1,4 @@
-"""Keeps the checkpoints of a run: those of the last and of the best epoch.
-
-It does not know what was trained.
-"""
+"""Keeps the checkpoints of a run's last and best epochs and deletes the others."""
 
 import shutil
 from pathlib import Path

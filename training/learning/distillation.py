@@ -1,7 +1,4 @@
-"""Has a finished model translate the training sentences, for another to learn from: Kim and Rush 2016, section 3.2.
-
-It does not know who learns from the translations, nor how.
-"""
+"""Translates the training sentences with a finished model for another to learn from: Kim and Rush 2016, section 3.2."""
 
 import hashlib
 import json
@@ -35,14 +32,14 @@ class TeacherError(ValueError):
     """A run cannot learn from this teacher; the message says why."""
 
 
-class Taught(NamedTuple):
+class DistilledPairs(NamedTuple):
     """What a teacher makes of the training sentences."""
 
     pairs: list[Pair]  # each distinct source with the teacher's translation, where that came to an end
     origin: Mapping[str, Any]  # what `describe_run` says of the teacher, its search and a digest of the sources
 
 
-def teach(recipe: Recipe, pairs: Sequence[Pair], *, out: Path, teacher: Path | None) -> Taught:
+def teach(recipe: Recipe, pairs: Sequence[Pair], *, out: Path, teacher: Path | None) -> DistilledPairs:
     """Return the sources of training pairs with a teacher's translations, found by a beam of 5.
 
     teacher is a run or a checkpoint. Translations are kept in out/taught.jsonl as they come: the same call goes on
@@ -75,7 +72,7 @@ def teach(recipe: Recipe, pairs: Sequence[Pair], *, out: Path, teacher: Path | N
         for number, text in enumerate(texts)
         if (translation := known[number]) is not None
     ]
-    return Taught(taught, origin)
+    return DistilledPairs(taught, origin)
 
 
 def _check_fits(recipe: Recipe, found: Checkpoint, folder: Path) -> None:

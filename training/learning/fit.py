@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from regard.training.data.translation_data import Batch
 from regard.training.data.vocabulary import PAD
-from regard.training.learning.guidance import Guide
+from regard.training.learning.guidance import Guidance
 from regard.training.learning.loss import smoothed_cross_entropy
 from regard.training.learning.progress import Pace, Say, draw_curves, silent
 from regard.training.learning.self_critical import SelfCritical, weighted_log_loss
@@ -100,7 +100,7 @@ class Fitting(pl.LightningModule):
         self,
         model: nn.Module,
         config: FitConfig,
-        guide: Guide | None = None,
+        guide: Guidance | None = None,
         penalty: Penalty | None = None,
         critic: SelfCritical | None = None,
     ) -> None:
@@ -178,13 +178,13 @@ class Fitting(pl.LightningModule):
     def _critical(self, batch: Batch, critic: SelfCritical) -> tuple[Tensor, Tensor, Batch]:
         """Return the loss of what the model says itself, the attention that it pays, and that for a batch."""
         model = cast(SequenceModel[Any, Any], self.model)
-        # Samples are what would be said when served, without dropout.
+        # Samples are what would be samples when served, without dropout.
         self.model.eval()
-        said = critic.say(model, batch)
+        samples = critic.draw(model, batch)
         self.model.train()
-        self.log("reward", said.reward, prog_bar=True, on_step=True, on_epoch=False)
-        features, attention = self.model(said.batch.source, said.batch.source_length, said.batch.target_in)
-        return weighted_log_loss(model, features, said), attention, said.batch
+        self.log("reward", samples.reward, prog_bar=True, on_step=True, on_epoch=False)
+        features, attention = self.model(samples.batch.source, samples.batch.source_length, samples.batch.target_in)
+        return weighted_log_loss(model, features, samples), attention, samples.batch
 
 
 class _Loaders(pl.LightningDataModule):
@@ -260,7 +260,7 @@ def fit(
     folder: Path,
     measure: Measure,
     keep: Keep,
-    guide: Guide | None = None,
+    guide: Guidance | None = None,
     penalty: Penalty | None = None,
     critic: SelfCritical | None = None,
     say: Say = silent,

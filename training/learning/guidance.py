@@ -1,7 +1,4 @@
-"""Teaches one head of attention to look at what the next token translates: Garg et al. 2019, section 4.2.
-
-It does not know which network attends, nor how links were learnt.
-"""
+"""Trains one head of attention to align: Garg et al. 2019, section 4.2."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +33,7 @@ class GuidanceConfig:
             raise ValueError(f"weight is {self.weight}, but a head is taught by a positive one.")
 
 
-class Guide:
+class Guidance:
     """Links the pairs of a batch and compares with them what the head looks at.
 
     Links are made of the very batch, so that joined and rewritten sentences have theirs.
@@ -95,7 +92,7 @@ def guided_cross_entropy(weights: Tensor, links: Tensor) -> Tensor:
         return loss / max(wanted.shape[0], 1)
 
 
-def learn_guide(examples: Sequence[Example], config: GuidanceConfig, *, vocabulary: int) -> Guide:
+def learn_guidance(examples: Sequence[Example], config: GuidanceConfig, *, vocabulary: int) -> Guidance:
     """Learn a lexicon of each target language, told by the entries that end the sources, and return what guides by it.
 
     vocabulary is how many ids there are.
@@ -103,7 +100,7 @@ def learn_guide(examples: Sequence[Example], config: GuidanceConfig, *, vocabula
     groups: dict[int, list[Example]] = {}
     for example in examples:
         groups.setdefault(example[0][-1], []).append(example)
-    return Guide(
+    return Guidance(
         config,
         {end: learn_lexicon(group, config.lexicon, vocabulary=vocabulary) for end, group in groups.items()},
     )

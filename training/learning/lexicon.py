@@ -1,7 +1,4 @@
-"""Learns from sentence pairs which vocabulary entries translate one another, and links those of any pair.
-
-It does not know text, models, nor what links are for.
-"""
+"""Learns from sentence pairs which vocabulary entries translate each other, and links those of any pair."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,4 @@
-"""Measures label-smoothed cross-entropy over a vocabulary, together with the linear layer before it.
-
-It does not know which model made the features.
-"""
+"""Computes label-smoothed cross-entropy over a vocabulary, together with the linear layer before it."""
 
 from typing import Any, cast
 
@@ -12,9 +9,9 @@ from torch.autograd.function import once_differentiable
 
 
 class _FusedLoss(Function):
-    """Linear layer and loss a few rows at a time, with gradients made at once while the scores are in the cache.
+    """Linear layer and loss a few rows at a time, with gradients made at once while the logits are in the cache.
 
-    Keeping all scores [row, vocabulary] for the backward pass costs more time than it saves. Everything kept goes
+    Keeping all logits [row, vocabulary] for the backward pass costs more time than it saves. Everything kept goes
     through `save_for_backward`: tensors kept in a Python list would keep the whole graph alive.
     """
 
@@ -30,12 +27,12 @@ class _FusedLoss(Function):
         for start in range(0, features.shape[0], chunk):
             rows = features[start : start + chunk]
             right = target[start : start + chunk].unsqueeze(1)
-            scores = torch.addmm(bias, rows, weight.t())
-            gradient = torch.softmax(scores, dim=1)
+            logits = torch.addmm(bias, rows, weight.t())
+            gradient = torch.softmax(logits, dim=1)
             # The sum over exponentials, from the largest score and its share: one pass over the vocabulary less.
-            log_total = scores.amax(dim=1) - gradient.amax(dim=1).log()
+            log_total = logits.amax(dim=1) - gradient.amax(dim=1).log()
             total += log_total.sum()
-            total -= (1.0 - smoothing) * scores.gather(1, right).sum() + smoothing / vocabulary * scores.sum()
+            total -= (1.0 - smoothing) * logits.gather(1, right).sum() + smoothing / vocabulary * logits.sum()
             gradient -= smoothing / vocabulary
             gradient.scatter_add_(1, right, gradient.new_full(right.shape, smoothing - 1.0))
             torch.mm(gradient, weight, out=feature_gradient[start : start + chunk])

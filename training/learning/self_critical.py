@@ -1,4 +1,4 @@
-"""Learns from what a model says itself: of several samples, those better than their company become more probable.
+"""Self-critical training: of several samples of a source, those better than the others become more probable.
 
 Self-critical sequence training (Rennie et al. 2017, section 3) with the other samples of the same source for a baseline
 (Luo 2020). It does not know sources, nor how a reward is made.
@@ -19,7 +19,7 @@ from regard.training.models.protocol import SequenceModel
 Reward: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
-class Said(NamedTuple):
+class Samples(NamedTuple):
     """Samples, and how much is made of each."""
 
     batch: Batch  # the sources with the samples for targets
@@ -35,7 +35,7 @@ class SelfCritical:
         self._longest = longest
         self._times = times
 
-    def say(self, model: SequenceModel[Any, Any], batch: Batch) -> Said:
+    def draw(self, model: SequenceModel[Any, Any], batch: Batch) -> Samples:
         """Return samples of a batch's sources; there have to be at least two of each.
 
         A sample is at most twice as long as the longest target of the batch: what goes on longer is worth nothing.
@@ -52,7 +52,7 @@ class SelfCritical:
         others = (reward.sum(dim=1, keepdim=True) - reward) / (each - 1)
         begin = samples.new_full((len(samples), 1), BEGIN)
         target_in = torch.cat((begin, samples[:, :-1]), dim=1)
-        return Said(Batch(source, length, target_in, samples), (reward - others).flatten(), float(reward.mean()))
+        return Samples(Batch(source, length, target_in, samples), (reward - others).flatten(), float(reward.mean()))
 
 
 @torch.no_grad()
@@ -67,24 +67,24 @@ def sample(model: SequenceModel[Any, Any], source: Tensor, source_length: Tensor
     going_on = torch.ones_like(token, dtype=torch.bool)
     drawn: list[Tensor] = []
     while len(drawn) < longest and bool(going_on.any()):
-        scores, state, _ = model.step(token, state, memory)
-        scores[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
+        log_probs, state, _ = model.step(token, state, memory)
+        log_probs[:, [PAD, UNKNOWN, BEGIN]] = -torch.inf
         # Not exp: what is never drawn may have had all of the probability.
-        token = torch.multinomial(scores.softmax(dim=1), 1).squeeze(1).masked_fill(~going_on, PAD)
+        token = torch.multinomial(log_probs.softmax(dim=1), 1).squeeze(1).masked_fill(~going_on, PAD)
         drawn.append(token)
         going_on = going_on & (token != END)
     return torch.stack(drawn, dim=1)
 
 
-def weighted_log_loss(model: SequenceModel[Any, Any], features: Tensor, said: Said) -> Tensor:
+def weighted_log_loss(model: SequenceModel[Any, Any], features: Tensor, samples: Samples) -> Tensor:
     """Return minus the log-probability of samples, each weighted by its advantage, per token: features as `forward`'s.
 
     Its gradient is that of minus the expected reward (Rennie et al. 2017, equation 7), but that what is never drawn
     keeps its share of the probability.
     """
-    target = said.batch.target_out
+    target = samples.batch.target_out
     real = target != PAD
-    scores = torch.nn.functional.linear(features[real], model.output.weight, model.output.bias)
-    log_probability = torch.log_softmax(scores, dim=1).gather(1, target[real].unsqueeze(1)).squeeze(1)
-    weight = said.advantage.unsqueeze(1).expand(target.shape)[real]
+    logits = torch.nn.functional.linear(features[real], model.output.weight, model.output.bias)
+    log_probability = torch.log_softmax(logits, dim=1).gather(1, target[real].unsqueeze(1)).squeeze(1)
+    weight = samples.advantage.unsqueeze(1).expand(target.shape)[real]
     return -(weight * log_probability).mean()

@@ -1,7 +1,4 @@
-"""Starts a run from the weights of a finished one.
-
-It does not know how either of them learns.
-"""
+"""Starts a run from the weights of a finished one."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

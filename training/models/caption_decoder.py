@@ -21,7 +21,7 @@ class RecurrentMemory(NamedTuple):
     values: Tensor  # [batch, source, values]
 
 
-class _Look(NamedTuple):
+class _Attended(NamedTuple):
     """What one step sees of the picture."""
 
     context: Tensor  # [row, values], gated
@@ -57,7 +57,7 @@ class RecurrentDecoder(nn.Module):
         self.readout = nn.Linear(hidden + values + embedding, embedding)
         self.output = TiedOutput(self.embedding, output)
         self.dropout = PooledDropout(dropout)
-        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.
+        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first logits are small.
         nn.init.normal_(self.embedding.weight, std=embedding**-0.5)
         self.cell.initialise()
 
@@ -73,13 +73,13 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[Tensor, RecurrentState, Tensor]:
         """Feed token int64 [batch].
 
-        Returns log-probabilities [batch, output], the next state and attention [batch, layer 1, head 1, source].
+        Returns log-probs [batch, output], the next state and attention [batch, layer 1, head 1, source].
         """
         embedded = self._embed(token)
-        look = self._gated(state, *self.attention(state.hidden, *memory, None))
-        state = self._advance(self.cell.token(embedded), look, state)
-        scores = torch.log_softmax(self.output(self._read_out(state.hidden, look.context, embedded)), dim=1)
-        return scores, state, look.weights.unsqueeze(1).unsqueeze(1)
+        attended = self._gated(state, *self.attention(state.hidden, *memory, None))
+        state = self._advance(self.cell.token(embedded), attended, state)
+        log_probs = torch.log_softmax(self.output(self._read_out(state.hidden, attended.context, embedded)), dim=1)
+        return log_probs, state, attended.weights.unsqueeze(1).unsqueeze(1)
 
     def follow(self, state: RecurrentState, memory: RecurrentMemory, target_in: Tensor) -> tuple[Tensor, Tensor]:
         """Feed target_in int64 [row, target], as many rows of each picture, one after the other.
@@ -89,28 +89,28 @@ class RecurrentDecoder(nn.Module):
         pictures, rows = len(memory.keys), len(target_in)
         state = type(state)(*(part.repeat_interleave(rows // pictures, dim=0) for part in state))
         embedded = self._embed(target_in)
-        looks: list[_Look] = []
+        steps: list[_Attended] = []
         hiddens: list[Tensor] = []
         # Unbound once: slicing the large tensor at every step costs a full-sized gradient a step.
         for token_gates in self.cell.token(embedded).unbind(1):
             queries = torch.unflatten(state.hidden, 0, (pictures, -1))
             contexts, weights = self.attention.ask_many(queries, *memory)
-            look = self._gated(state, contexts.flatten(0, 1), weights.flatten(0, 1))
-            state = self._advance(token_gates, look, state)
-            looks.append(look)
+            attended = self._gated(state, contexts.flatten(0, 1), weights.flatten(0, 1))
+            state = self._advance(token_gates, attended, state)
+            steps.append(attended)
             hiddens.append(state.hidden)
-        contexts = torch.stack([look.context for look in looks], 1)
-        attention = torch.stack([look.weights for look in looks], 1)
+        contexts = torch.stack([attended.context for attended in steps], 1)
+        attention = torch.stack([attended.weights for attended in steps], 1)
         return self._read_out(torch.stack(hiddens, 1), contexts, embedded), attention[:, :, None, None]
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return self.dropout(self.embedding(tokens) * self._scale)
 
-    def _gated(self, state: RecurrentState, context: Tensor, weights: Tensor) -> _Look:
-        return _Look(torch.sigmoid(self.gate(state.hidden)) * context, weights)
+    def _gated(self, state: RecurrentState, context: Tensor, weights: Tensor) -> _Attended:
+        return _Attended(torch.sigmoid(self.gate(state.hidden)) * context, weights)
 
-    def _advance(self, token_gates: Tensor, look: _Look, state: RecurrentState) -> RecurrentState:
-        return self.cell(token_gates + self.cell.put_in(look.context), state)
+    def _advance(self, token_gates: Tensor, attended: _Attended, state: RecurrentState) -> RecurrentState:
+        return self.cell(token_gates + self.cell.put_in(attended.context), state)
 
     def _read_out(self, hidden: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
         """Return features for `output`; the tensors have the same axes before the last."""

@@ -1,7 +1,4 @@
-"""Writes captions with the decoder of a Transformer, which looks at the cells of a picture's map: Vaswani et al. 2017.
-
-It does not know words, only ids, nor what the map was made of.
-"""
+"""Decodes captions with a Transformer decoder that attends to the cells of a feature map: Vaswani et al. 2017."""
 
 from typing import NamedTuple
 
@@ -39,7 +36,7 @@ class TransformerDecoder(nn.Module):
         for parameter in (*self.read_in.parameters(), *self.decoder.parameters()):
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
-        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.
+        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first logits are small.
         nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)
 
     def begin(self, values: Tensor) -> tuple[GridMemory, TransformerState]:
@@ -57,11 +54,11 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[Tensor, TransformerState, Tensor]:
         """Feed token int64 [batch].
 
-        Returns log-probabilities [batch, output], the next state and attention [batch, layer, head, source].
+        Returns log-probs [batch, output], the next state and attention [batch, layer, head, source].
         """
         features, following, attention = self._decode(token.unsqueeze(1), state, memory, None)
-        scores = torch.log_softmax(self.output(features.squeeze(1)), dim=1)
-        return scores, following, attention.squeeze(1)
+        log_probs = torch.log_softmax(self.output(features.squeeze(1)), dim=1)
+        return log_probs, following, attention.squeeze(1)
 
     def follow(self, state: TransformerState, memory: GridMemory, target_in: Tensor) -> tuple[Tensor, Tensor]:
         """Feed target_in int64 [row, target], as many rows of each picture, one after the other.

@@ -59,8 +59,8 @@ class CaptionerConfig:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but it is one of {', '.join(choices)}.")
 
 
-class Describer(nn.Module):
-    """What is learnt from captions: maps to captions. It meets SequenceModel, with maps for a source."""
+class MapCaptioner(nn.Module):
+    """What is learnt from captions: feature maps to captions. It meets SequenceModel, with maps for a source."""
 
     def __init__(self, config: CaptionerConfig, *, rows: int, columns: int, channels: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Describer(nn.Module):
 
     @property
     def output(self) -> Output:
-        """The layer that turns the features of `forward` into scores."""
+        """The layer that turns the features of `forward` into logits."""
         return self.decoder.output
 
     @property
@@ -102,8 +102,8 @@ class Describer(nn.Module):
         weights = None
         if self.self_attention is not None:
             grid = torch.unflatten(maps.transpose(1, 2), 2, self._shape)
-            looked, found = self.self_attention(grid)
-            maps, weights = looked.flatten(2).transpose(1, 2), found.unsqueeze(1)
+            attended, found = self.self_attention(grid)
+            maps, weights = attended.flatten(2).transpose(1, 2), found.unsqueeze(1)
         values = self.norm(self.adapter(maps))
         values = self.dropout(torch.relu(values if self.place is None else values + self.place))
         memory, state = self.decoder.begin(values)
@@ -112,7 +112,7 @@ class Describer(nn.Module):
     def step(self, token: Tensor, state: Any, memory: Any) -> tuple[Tensor, Any, Tensor]:
         """Feed token int64 [batch].
 
-        Returns log-probabilities [batch, output], the next state and attention [batch, layer, head, source].
+        Returns log-probs [batch, output], the next state and attention [batch, layer, head, source].
         """
         return self.decoder.step(token, state, memory)
 
@@ -135,13 +135,14 @@ class Captioner(nn.Module):
         self.backbone = make_backbone(
             BackboneConfig(name=config.backbone, stage=config.stage, height=config.height, width=config.width)
         )
-        self.describer = Describer(
+        # Checkpoints name its weights by this attribute.
+        self.describer = MapCaptioner(
             config, rows=self.backbone.rows, columns=self.backbone.columns, channels=self.backbone.channels
         )
 
     @property
     def output(self) -> Output:
-        """The layer that turns the features of `forward` into scores."""
+        """The layer that turns the features of `forward` into logits."""
         return self.describer.output
 
     @property
@@ -164,12 +165,12 @@ class Captioner(nn.Module):
     def step(self, token: Tensor, state: Any, memory: Any) -> tuple[Tensor, Any, Tensor]:
         """Feed token int64 [batch].
 
-        Returns log-probabilities [batch, output], the next state and attention [batch, layer, head, source].
+        Returns log-probs [batch, output], the next state and attention [batch, layer, head, source].
         """
         return self.describer.step(token, state, memory)
 
     def forward(self, source: Tensor, source_length: Tensor | None, target_in: Tensor) -> tuple[Tensor, Tensor]:
-        """Feed target_in int64 [row, target] of pixels [picture, height, width, 3], as `Describer` does."""
+        """Feed target_in int64 [row, target] of pixels [picture, height, width, 3], as `MapCaptioner` does."""
         return self.describer(self.backbone(source), source_length, target_in)
 
 

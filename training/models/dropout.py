@@ -1,7 +1,4 @@
-"""Drops activations with masks cut from a pool drawn once, several times faster than fresh random numbers on a CPU.
-
-It does not know what it drops.
-"""
+"""Drops activations with masks cut from a pool drawn once, several times faster than fresh random numbers on a CPU."""
 
 import torch
 from torch import Tensor, nn

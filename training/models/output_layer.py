@@ -1,7 +1,4 @@
-"""Scores the entries of a vocabulary with the weights that embed them.
-
-It does not know what made the features.
-"""
+"""Computes logits with the weights of the embedding (tied output layer)."""
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +24,7 @@ class TiedOutput(nn.Module):
         return self.embedding.weight[: self.bias.shape[0]]
 
     def forward(self, features: Tensor) -> Tensor:
-        """Turn features [..., dim] into unnormalised scores [..., size]."""
+        """Turn features [..., dim] into logits [..., size]."""
         weight = self.onnx_weight if torch.onnx.is_in_onnx_export() else self.weight
         return nn.functional.linear(features, weight, self.bias)
 

@@ -1,7 +1,4 @@
-"""Tells a network where in a sequence an input stands, which attention alone cannot see.
-
-It does not know what the inputs are.
-"""
+"""Adds positions to a network's inputs, which attention alone cannot tell apart."""
 
 import math
 from typing import Literal

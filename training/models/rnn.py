@@ -80,7 +80,7 @@ class NoMemory(NamedTuple):
 Memory: TypeAlias = RnnMemory | FixedMemory | NoMemory
 
 
-class _Look(NamedTuple):
+class _Attended(NamedTuple):
     """What one step sees of the source."""
 
     context: Tensor | None  # [batch, 2 * encoder]
@@ -122,7 +122,7 @@ class Rnn(nn.Module):
         self.readout = nn.Linear(config.decoder + context + config.embedding, config.embedding)
         self.output = TiedOutput(self.embedding, config.output)
         self.dropout = PooledDropout(config.dropout)
-        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.
+        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first logits are small.
         nn.init.normal_(self.embedding.weight, std=config.embedding**-0.5)
         self.encoder.initialise()
         self.cell.initialise()
@@ -145,14 +145,14 @@ class Rnn(nn.Module):
     def step(self, token: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, RecurrentState, Tensor]:
         """Feed token int64 [batch].
 
-        Returns log-probabilities [batch, output], the next state and attention [batch, layer 1, head 1, source]; all
+        Returns log-probs [batch, output], the next state and attention [batch, layer 1, head 1, source]; all
         its axes but batch are 0 without attention.
         """
         embedded = self._embed(token)
-        look = self._look(state, memory)
-        state = self._advance(self.cell.token(embedded), look, state)
-        scores = torch.log_softmax(self.output(self._read_out(state.hidden, look.context, embedded)), dim=1)
-        return scores, state, look.attention
+        attended = self._attend(state, memory)
+        state = self._advance(self.cell.token(embedded), attended, state)
+        log_probs = torch.log_softmax(self.output(self._read_out(state.hidden, attended.context, embedded)), dim=1)
+        return log_probs, state, attended.attention
 
     def forward(self, source: Tensor, source_length: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
         """Feed target_in int64 [batch, target] at once.
@@ -163,18 +163,18 @@ class Rnn(nn.Module):
         memory, state = self.encode(source, source_length)
         embedded = self._embed(target_in)
         # Without attention every step sees the same.
-        same = None if isinstance(memory, RnnMemory) else self._look(state, memory)
-        looks: list[_Look] = []
+        same = None if isinstance(memory, RnnMemory) else self._attend(state, memory)
+        steps: list[_Attended] = []
         hiddens: list[Tensor] = []
         # Unbound once: slicing the large tensor at every step costs a full-sized gradient a step.
         for token_gates in self.cell.token(embedded).unbind(1):
-            look = same or self._look(state, memory)
-            state = self._advance(token_gates, look, state)
-            looks.append(look)
+            attended = same or self._attend(state, memory)
+            state = self._advance(token_gates, attended, state)
+            steps.append(attended)
             hiddens.append(state.hidden)
-        contexts = [look.context for look in looks if look.context is not None]
+        contexts = [attended.context for attended in steps if attended.context is not None]
         features = self._read_out(torch.stack(hiddens, 1), torch.stack(contexts, 1) if contexts else None, embedded)
-        return features, torch.stack([look.attention for look in looks], 1)
+        return features, torch.stack([attended.attention for attended in steps], 1)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return self.dropout(self.embedding(tokens) * self.config.embedding**0.5)
@@ -199,7 +199,7 @@ class Rnn(nn.Module):
         hidden, cell = made.chunk(2, dim=1)
         return LstmState(torch.tanh(hidden), cell)
 
-    def _look(self, state: RecurrentState, memory: Memory) -> _Look:
+    def _attend(self, state: RecurrentState, memory: Memory) -> _Attended:
         if isinstance(memory, RnnMemory):
             assert self.attention is not None
             context, weights = self.attention(state.hidden, *memory)
@@ -207,10 +207,10 @@ class Rnn(nn.Module):
         else:
             context = memory.context if isinstance(memory, FixedMemory) else None
             attention = state.hidden.new_zeros((state.hidden.shape[0], 0, 0, 0))
-        return _Look(context, None if context is None else self.cell.put_in(context), attention)
+        return _Attended(context, None if context is None else self.cell.put_in(context), attention)
 
-    def _advance(self, token_gates: Tensor, look: _Look, state: RecurrentState) -> RecurrentState:
-        return self.cell(token_gates if look.gates is None else token_gates + look.gates, state)
+    def _advance(self, token_gates: Tensor, attended: _Attended, state: RecurrentState) -> RecurrentState:
+        return self.cell(token_gates if attended.gates is None else token_gates + attended.gates, state)
 
     def _read_out(self, hidden: Tensor, context: Tensor | None, embedded: Tensor) -> Tensor:
         """Return features for `output`; the tensors have the same axes before the last."""

@@ -1,7 +1,4 @@
-"""Translates with a Transformer whose cache of keys and values is explicit: Vaswani et al. 2017.
-
-It does not know words, only ids, nor how the best sentence is searched for.
-"""
+"""Translates with a Transformer whose KV cache is explicit: Vaswani et al. 2017."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -206,7 +203,7 @@ class Transformer(nn.Module):
             # Codes of positions are added to embeddings and multiply nothing.
             if parameter.dim() > 1 and name != "positions.learned":
                 nn.init.xavier_uniform_(parameter)
-        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first scores are small.
+        # Read back multiplied by sqrt(dim), so that inputs have unit variance and first logits are small.
         nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)
 
     @property
@@ -236,11 +233,11 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, TransformerState, Tensor]:
         """Feed token int64 [batch].
 
-        Returns log-probabilities [batch, output], the next state and attention [batch, layer, head, source].
+        Returns log-probs [batch, output], the next state and attention [batch, layer, head, source].
         """
         features, following, attention = self._decode(token.unsqueeze(1), state, memory, None)
-        scores = torch.log_softmax(self.output(features.squeeze(1)), dim=1)
-        return scores, following, attention.squeeze(1)
+        log_probs = torch.log_softmax(self.output(features.squeeze(1)), dim=1)
+        return log_probs, following, attention.squeeze(1)
 
     def forward(self, source: Tensor, source_length: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
         """Feed target_in int64 [batch, target] at once.

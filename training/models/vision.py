@@ -1,7 +1,4 @@
-"""Makes feature maps of pictures by networks that others trained, called backbones, and reads plain pictures for them.
-
-It does not know what is done with the maps.
-"""
+"""Computes feature maps of pictures with pretrained networks (backbones), and reads plain pictures for them."""
 
 import io
 from collections.abc import Callable, Mapping

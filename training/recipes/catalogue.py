@@ -1,7 +1,4 @@
-"""Lists all runs that can be repeated, by name.
-
-It does not know what they learn, nor how they are carried out.
-"""
+"""Lists all recipes by name."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,4 @@
-"""Gives every rung of the ladder sizes at which it learns a toy in seconds.
-
-It does not know the toys.
-"""
+"""Small models for the toys: one for every rung of the ladder, at sizes that learn in seconds."""
 
 from typing import Literal
 
@@ -10,8 +7,8 @@ from regard.training.models.rnn import Rnn, RnnConfig
 from regard.training.models.transformer import Transformer, TransformerConfig
 
 # Recurrent: without attention, with one context for all steps, with additive attention (GRU, then LSTM).
-Rung = Literal["plain", "fixed", "attention", "lstm", "transformer"]
-RUNGS: tuple[Rung, ...] = ("plain", "fixed", "attention", "lstm", "transformer")
+Rung = Literal["no_attention", "fixed", "attention", "lstm", "transformer"]
+RUNGS: tuple[Rung, ...] = ("no_attention", "fixed", "attention", "lstm", "transformer")
 
 
 def toy_model(
@@ -52,7 +49,7 @@ def toy_model(
             decoder=64,
             attention=32,
             dropout=dropout,
-            context="none" if rung == "plain" else "fixed" if rung == "fixed" else "attention",
+            context="none" if rung == "no_attention" else "fixed" if rung == "fixed" else "attention",
             cell="lstm" if rung == "lstm" else "gru",
             readout=readout,
         )

@@ -27,7 +27,7 @@ def toy_copy() -> Recipe:
 
 def toy_reverse_plain() -> Recipe:
     """Up to ten words backwards without attention: long ones go wrong."""
-    return _toy("toy_reverse_plain", "reverse", "plain", pairs=3000, longest=10, dropout=0.0)
+    return _toy("toy_reverse_plain", "reverse", "no_attention", pairs=3000, longest=10, dropout=0.0)
 
 
 def toy_reverse_fixed() -> Recipe:

@@ -1,7 +1,4 @@
-"""Carries out a caption recipe: vocabulary, feature maps, fit, checkpoints, and figures in the end.
-
-It does not know which model the recipe chose, nor how one learns.
-"""
+"""Carries out a caption recipe: vocabulary, feature maps, fit, checkpoints, and figures in the end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.datasets.flickr8k import Described
 from regard.scoring.captions import PAPER, score_captions
-from regard.training.data.caption_data import CaptionCorpus, CaptionData, Look, describe, plain
+from regard.training.data.caption_data import CaptionCorpus, CaptionData, ReadSource, describe, plain
 from regard.training.data.translation_data import SPLITS, Batch
 from regard.training.data.vocabulary import PAD, Vocabulary
 from regard.training.decoding.evaluate import Figure
@@ -69,8 +66,8 @@ def train(
         load_published(captioner.backbone)
     else:
         take_weights(captioner, start.checkpoint)
-    trained, look = _divide(recipe, captioner, corpus, cache or out / "features", say)
-    batches = CaptionData(corpus, vocabulary, recipe.batches, look, output=output, seed=recipe.fit.seed)
+    trained, read_source = _divide(recipe, captioner, corpus, cache or out / "features", say)
+    batches = CaptionData(corpus, vocabulary, recipe.batches, read_source, output=output, seed=recipe.fit.seed)
     measured = corpus.valid[: recipe.measured_pictures]
     provenance = {
         "data": describe(corpus),
@@ -88,7 +85,7 @@ def train(
     }
 
     def measure(model: Any) -> Mapping[str, float]:
-        found = write_captions(model, vocabulary, look, measured, _search(recipe, SearchConfig()))
+        found = write_captions(model, vocabulary, read_source, measured, _search(recipe, SearchConfig()))
         scores = score_captions(found, [each.captions for each in measured])
         return {f"valid_{score.metric}": score.value for score in scores if score.metric in recipe.shown}
 
@@ -130,9 +127,9 @@ def evaluate(
         raise checkpoint.CheckpointError(f"{folder} does not hold a captioner.")
     corpus = recipe.read(data)
     maps = find_cache(cache or out / "features", captioner.backbone, _names(corpus))
-    model, look = (captioner, _pixels(corpus, captioner)) if maps is None else (captioner.describer, maps.get)
+    model, read_source = (captioner, _pixels(corpus, captioner)) if maps is None else (captioner.describer, maps.get)
     config = _search(recipe, config)
-    captions = write_captions(model, found.vocabulary, look, corpus.test, config)
+    captions = write_captions(model, found.vocabulary, read_source, corpus.test, config)
     figures = [
         Figure(
             metric=score.metric,
@@ -158,7 +155,7 @@ def _search(recipe: CaptionRecipe, config: SearchConfig) -> SearchConfig:
 def write_captions(
     model: SequenceModel[Any, Any],
     vocabulary: Vocabulary,
-    look: Look,
+    read_source: ReadSource,
     pictures: Sequence[Described],
     config: SearchConfig,
     *,
@@ -168,7 +165,9 @@ def write_captions(
     captions: list[str] = []
     size = max(rows // config.beam_size, 1)
     for start in range(0, len(pictures), size):
-        source = look([picture.name for picture in pictures[start : start + size]]).to(model.output.weight.device)
+        source = read_source([picture.name for picture in pictures[start : start + size]]).to(
+            model.output.weight.device
+        )
         length = torch.full((len(source),), source.shape[1])
         captions.extend(vocabulary.decode(found[0].tokens) for found in search(model, source, length, config))
     return captions
@@ -176,7 +175,7 @@ def write_captions(
 
 def _divide(
     recipe: CaptionRecipe, captioner: Captioner, corpus: CaptionCorpus, cache: Path, say: Say
-) -> tuple[nn.Module, Look]:
+) -> tuple[nn.Module, ReadSource]:
     """Return what is trained and what it reads: the describer and kept maps or, if blocks are tuned, all and pixels."""
     captioner.backbone.train_last(recipe.fine_tuned)
     if recipe.fine_tuned:
@@ -191,7 +190,7 @@ def _divide(
     return captioner.describer, maps.get
 
 
-def _pixels(corpus: CaptionCorpus, captioner: Captioner) -> Look:
+def _pixels(corpus: CaptionCorpus, captioner: Captioner) -> ReadSource:
     return lambda names: torch.from_numpy(np.stack(list(_read(corpus, captioner, names))))  # pyright: ignore[reportUnknownMemberType]  half typed
 
 

@@ -1,7 +1,4 @@
-"""Asks a decoder to look at every cell of a picture about once while it writes: Xu et al. 2015, section 4.2.1.
-
-It does not know which network attends.
-"""
+"""Penalises a decoder that does not attend to every cell about once: Xu et al. 2015, section 4.2.1."""
 
 from torch import Tensor
 

@@ -1,7 +1,4 @@
-"""Keeps the feature maps of pictures on disk, since a frozen backbone makes the same ones in every epoch.
-
-It does not know what is learnt from them.
-"""
+"""Keeps the feature maps of pictures on disk, since a frozen backbone makes the same ones in every epoch."""
 
 import hashlib
 import json

@@ -1,7 +1,4 @@
-"""Carries out a translation recipe: vocabulary, data, fit, checkpoints, and figures in the end.
-
-It does not know which model the recipe chose, nor how one learns.
-"""
+"""Carries out a translation recipe: vocabulary, data, fit, checkpoints, and figures in the end."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -22,7 +19,7 @@ from regard.training.learning import checkpoint
 from regard.training.learning.checkpoint_policy import keep_epoch
 from regard.training.learning.distillation import TeacherError, teach
 from regard.training.learning.fit import Hardware, fit
-from regard.training.learning.guidance import Guide, learn_guide
+from regard.training.learning.guidance import Guidance, learn_guidance
 from regard.training.learning.progress import Say, silent
 from regard.training.learning.recipe import GoldAlignments, Recipe, describe_terms
 from regard.training.learning.self_critical import SelfCritical
@@ -198,7 +195,7 @@ def _alignment_figures(found: checkpoint.Checkpoint, gold: GoldAlignments, data:
     ]
 
 
-def _guide(recipe: Recipe, model: TrainedModel, data: TranslationData, vocabulary: Vocabulary) -> Guide | None:
+def _guide(recipe: Recipe, model: TrainedModel, data: TranslationData, vocabulary: Vocabulary) -> Guidance | None:
     """Return what teaches a head to align, if the recipe wants one; ValueError where the model has no such head."""
     config = recipe.guidance
     if config is None:
@@ -209,7 +206,7 @@ def _guide(recipe: Recipe, model: TrainedModel, data: TranslationData, vocabular
             f"{recipe.name} teaches layer {config.layer}, head {config.head} to align, but the model has {layers} "
             f"layers and {heads} heads of attention."
         )
-    return learn_guide(data.examples, config, vocabulary=vocabulary.size)
+    return learn_guidance(data.examples, config, vocabulary=vocabulary.size)
 
 
 def _learn_vocabulary(recipe: Recipe, corpus: Corpus) -> tuple[Vocabulary, int]:

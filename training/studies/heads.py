@@ -20,7 +20,7 @@ from regard.training.data.vocabulary import PAD
 from regard.training.decoding.alignment import AlignedPair, Heads, align_by, average, read_alignments, word_pieces
 from regard.training.learning import checkpoint
 from regard.training.learning.checkpoint import Checkpoint
-from regard.training.learning.guidance import GuidanceConfig, Guide, learn_guide
+from regard.training.learning.guidance import Guidance, GuidanceConfig, learn_guidance
 from regard.training.learning.recipe import GoldAlignments, Recipe
 from regard.training.models.protocol import SequenceModel
 from regard.training.recipes.catalogue import RECIPES
@@ -37,7 +37,7 @@ class Looks:
 
 @torch.inference_mode()
 def agreement(
-    model: SequenceModel[Any, Any], guide: Guide, batches: Sequence[Batch], choices: Sequence[Heads]
+    model: SequenceModel[Any, Any], guide: Guidance, batches: Sequence[Batch], choices: Sequence[Heads]
 ) -> tuple[list[Looks], float]:
     """Return how each choice of heads agrees with the links of batches, and the share of tokens that have any."""
     right = torch.zeros(len(choices), 2)
@@ -58,7 +58,7 @@ def agreement(
     return found, 100 * linked / max(tokens, 1)
 
 
-def lexicon_links(found: Checkpoint, guide: Guide, pair: AlignedPair, language: str) -> Links:
+def lexicon_links(found: Checkpoint, guide: Guidance, pair: AlignedPair, language: str) -> Links:
     """Return which words of a pair the lexicon links, by their pieces."""
     source, source_words = word_pieces(found.vocabulary, pair.source)
     target, target_words = word_pieces(found.vocabulary, pair.target)
@@ -72,7 +72,7 @@ def lexicon_links(found: Checkpoint, guide: Guide, pair: AlignedPair, language: 
     )
 
 
-def lexicon_error_rate(found: Checkpoint, guide: Guide, gold: GoldAlignments, data: Path) -> float:
+def lexicon_error_rate(found: Checkpoint, guide: Guidance, gold: GoldAlignments, data: Path) -> float:
     """Return the error rate in percent of the lexicon's links."""
     pairs = read_alignments(data / gold.file, turned=gold.turned)
     return 100 * alignment_error_rate([lexicon_links(found, guide, pair, gold.language) for pair in pairs], pairs)
@@ -99,7 +99,7 @@ def report(run: Path, data: Path, *, every: int) -> str:
     batches = TranslationData(
         recipe.read(data), found.vocabulary, recipe.batches, output=found.model.config.output, seed=recipe.fit.seed
     )
-    guide = learn_guide(
+    guide = learn_guidance(
         batches.examples, recipe.guidance or GuidanceConfig(layer=0, head=0), vocabulary=found.vocabulary.size
     )
     valid = batches.valid()

@@ -31,7 +31,7 @@ EXCHANGES: tuple[tuple[str, tuple[Part, ...]], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class NextWord:
     """One step of a model: where it looked and what it would say next."""
 
     exchange: str
@@ -62,7 +62,7 @@ def exchange(memory: Memory, longer: Memory, parts: Sequence[Part], first: int, 
 @torch.inference_mode()
 def looks(
     model: SequenceModel[Any, Any], source: Sequence[int], target: Sequence[int], first: int, second: int
-) -> list[Look]:
+) -> list[NextWord]:
     """Lead the model through target with its memory as it is, then take its next step with each exchange.
 
     source is ids with the end entry, target ids without it; first and second are source positions.
@@ -73,11 +73,11 @@ def looks(
     fed = [BEGIN, *target]
     for token in fed[:-1]:
         _, state, _ = model.step(torch.tensor([token]), state, memory)
-    found: list[Look] = []
+    found: list[NextWord] = []
     for name, parts in EXCHANGES:
         exchanged = exchange(memory, longer, parts, first, second)
         scores, _, weights = model.step(torch.tensor([fed[-1]]), state, exchanged)
-        found.append(Look(exchange=name, weights=weights[0], log_probabilities=scores[0]))
+        found.append(NextWord(exchange=name, weights=weights[0], log_probabilities=scores[0]))
     return found
 
 
@@ -96,7 +96,7 @@ def position(vocabulary: Vocabulary, text: str, word: str) -> int:
     return found[0]
 
 
-def next_words(vocabulary: Vocabulary, look: Look, count: int = 2) -> str:
+def next_words(vocabulary: Vocabulary, look: NextWord, count: int = 2) -> str:
     """Return the most probable next pieces with their probabilities, after the first one only likely ones."""
     best = look.log_probabilities.topk(count)
     pieces = [_piece(vocabulary, int(index)) for index in best.indices]
@@ -106,7 +106,7 @@ def next_words(vocabulary: Vocabulary, look: Look, count: int = 2) -> str:
     )
 
 
-def table(vocabulary: Vocabulary, found: Sequence[Look], words: dict[str, int], layer: int, head: int) -> str:
+def table(vocabulary: Vocabulary, found: Sequence[NextWord], words: dict[str, int], layer: int, head: int) -> str:
     """Return in Markdown, for each exchange, the weights on the words and what would come next."""
     lines = [f"| | looks at {' | looks at '.join(words)} | would say |", "|---|" + "---|" * (len(words) + 1)]
     for look in found:
@@ -115,7 +115,9 @@ def table(vocabulary: Vocabulary, found: Sequence[Look], words: dict[str, int], 
     return "\n".join(lines)
 
 
-def draw(vocabulary: Vocabulary, found: Sequence[Look], pieces: Sequence[str], at: tuple[int, int], path: Path) -> None:
+def draw(
+    vocabulary: Vocabulary, found: Sequence[NextWord], pieces: Sequence[str], at: tuple[int, int], path: Path
+) -> None:
     """Draw the weights of a layer and head, a row for each exchange, with the words that would come next beside it."""
     from matplotlib.figure import Figure  # here, because nothing else needs it and it loads slowly
 

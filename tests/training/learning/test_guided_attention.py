@@ -16,7 +16,7 @@ from regard.training.data.vocabulary import END, Vocabulary
 from regard.training.decoding.search import SearchConfig
 from regard.training.learning import checkpoint
 from regard.training.learning.fit import Hardware
-from regard.training.learning.guidance import GuidanceConfig, Guide, guided_cross_entropy, learn_guide
+from regard.training.learning.guidance import Guidance, GuidanceConfig, guided_cross_entropy, learn_guidance
 from regard.training.learning.lexicon import Lexicon, LexiconConfig, learn_lexicon
 from regard.training.learning.recipe import GoldAlignments
 from regard.training.recipes.toy_models import toy_model
@@ -48,10 +48,10 @@ def lexicon() -> Lexicon:
 
 
 @pytest.fixture(scope="module")
-def guide() -> Guide:
+def guide() -> Guidance:
     """What guides by pairs of two languages, the second one with other meanings."""
     examples = [*pairs(), *pairs(SECOND_END, shift=3)]
-    return learn_guide(examples, GuidanceConfig(layer=0, head=1), vocabulary=32)
+    return learn_guidance(examples, GuidanceConfig(layer=0, head=1), vocabulary=32)
 
 
 def test_words_are_linked_with_their_meanings_and_what_has_none_with_nothing(lexicon: Lexicon) -> None:
@@ -77,7 +77,7 @@ def test_impossible_lexicons_are_refused(settings: dict[str, float]) -> None:
         LexiconConfig(**settings)  # pyright: ignore[reportArgumentType]  settings of any type
 
 
-def test_links_do_not_depend_on_padding_and_there_are_none_on_it(guide: Guide) -> None:
+def test_links_do_not_depend_on_padding_and_there_are_none_on_it(guide: Guidance) -> None:
     short, long = ([4, 9, END], [FILLER, 14, 19, END]), ([5, 6, 7, 8, END], [FILLER, 15, 16, 17, 18, END])
     alone = guide.links(collate([short]))[0]
     together = guide.links(collate([short, long]))[0]
@@ -86,20 +86,20 @@ def test_links_do_not_depend_on_padding_and_there_are_none_on_it(guide: Guide) -
     assert together.sum() == alone.sum()
 
 
-def test_ends_are_linked_with_nothing(guide: Guide) -> None:
+def test_ends_are_linked_with_nothing(guide: Guidance) -> None:
     links = guide.links(collate([([4, 9, END], [FILLER, 14, 19, END])]))[0]
     assert not links[-1].any()
     assert not links[:, -1].any()
 
 
-def test_each_target_language_has_a_lexicon_of_its_own(guide: Guide) -> None:
+def test_each_target_language_has_a_lexicon_of_its_own(guide: Guidance) -> None:
     target = [FILLER, MEANINGS[4], MEANINGS[7], END]
     first, second = guide.links(collate([([4, 7, END], target), ([4, 7, SECOND_END], target)]))
     assert first.nonzero().tolist() == [[1, 0], [2, 1]]
     assert second.nonzero().tolist() == [[2, 0]]
 
 
-def test_a_language_without_lexicon_has_no_links(guide: Guide) -> None:
+def test_a_language_without_lexicon_has_no_links(guide: Guidance) -> None:
     assert not guide.links(collate([([4, 9, 31], [FILLER, 14, 19, END])])).any()
 
 
@@ -137,7 +137,7 @@ def test_weights_of_zero_have_a_finite_loss_and_gradient() -> None:
     assert weights.grad.isfinite().all()
 
 
-def test_only_the_taught_head_is_compared(guide: Guide) -> None:
+def test_only_the_taught_head_is_compared(guide: Guidance) -> None:
     links = torch.zeros(1, 1, 2, dtype=torch.bool)
     links[0, 0, 1] = True
     attention = torch.zeros(1, 1, 1, 2, 2)
@@ -147,8 +147,8 @@ def test_only_the_taught_head_is_compared(guide: Guide) -> None:
     assert [int(count) for count in guide.agreement(attention, links)] == [1, 1]
 
 
-def test_with_a_lag_the_step_that_is_fed_a_token_is_compared(guide: Guide) -> None:
-    later = Guide(replace(guide.config, lag=1), guide.lexicons)
+def test_with_a_lag_the_step_that_is_fed_a_token_is_compared(guide: Guidance) -> None:
+    later = Guidance(replace(guide.config, lag=1), guide.lexicons)
     links = torch.zeros(1, 3, 2, dtype=torch.bool)
     links[0, 0, 1] = links[0, 1, 0] = True
     attention = torch.zeros(1, 3, 1, 2, 2)

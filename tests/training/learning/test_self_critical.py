@@ -86,7 +86,7 @@ def test_a_model_that_is_sure_of_what_is_never_said_says_something_else() -> Non
 
 
 def test_a_sample_is_compared_with_the_others_of_its_source(model: OneTableModel) -> None:
-    said = SelfCritical(count_good, longest=6).say(model, batch())
+    said = SelfCritical(count_good, longest=6).draw(model, batch())
     good = (said.batch.target_out == GOOD).sum(dim=1).float().view(3, 4)
     for row in range(3):
         for place in range(4):
@@ -97,7 +97,7 @@ def test_a_sample_is_compared_with_the_others_of_its_source(model: OneTableModel
 
 
 def test_samples_are_fed_as_they_were_drawn(model: OneTableModel) -> None:
-    said = SelfCritical(count_good, longest=6).say(model, batch()).batch
+    said = SelfCritical(count_good, longest=6).draw(model, batch()).batch
     assert (said.target_in[:, 0] == BEGIN).all()
     assert torch.equal(said.target_in[:, 1:], said.target_out[:, :-1])
 
@@ -107,7 +107,7 @@ def test_what_is_rewarded_becomes_more_probable(model: OneTableModel) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     before = float(torch.log_softmax(model.output.bias.detach()[3:], dim=0)[GOOD - 3])
     for _ in range(40):
-        said = critic.say(model, batch(sources=4, each=8))
+        said = critic.draw(model, batch(sources=4, each=8))
         features, _ = model(said.batch.source, said.batch.source_length, said.batch.target_in)
         optimizer.zero_grad()
         weighted_log_loss(model, features, said).backward()
@@ -131,7 +131,7 @@ def test_nothing_is_dropped_while_it_speaks_and_all_is_as_before_when_it_learns(
 
 def test_a_single_sample_has_nothing_to_be_compared_with(model: OneTableModel) -> None:
     with pytest.raises(ValueError, match="1 samples"):
-        SelfCritical(count_good, longest=6).say(model, batch(each=1))
+        SelfCritical(count_good, longest=6).draw(model, batch(each=1))
 
 
 def test_captions_are_rewarded_for_what_people_say_and_for_saying_it_to_the_end() -> None:
@@ -146,14 +146,14 @@ def test_captions_are_rewarded_for_what_people_say_and_for_saying_it_to_the_end(
 
 def test_each_target_may_stand_for_several_samples(model: OneTableModel) -> None:
     one_each = batch(each=1)._replace(source=torch.tensor([[4], [5], [6]]))
-    said = SelfCritical(count_good, longest=4, times=5).say(model, one_each)
+    said = SelfCritical(count_good, longest=4, times=5).draw(model, one_each)
     assert said.batch.source.flatten().tolist() == [4] * 5 + [5] * 5 + [6] * 5
     assert len(said.batch.target_out) == 15
     torch.testing.assert_close(said.advantage.view(3, 5).sum(dim=1), torch.zeros(3), atol=1e-5, rtol=0)
 
 
 def test_no_sample_is_longer_than_twice_the_longest_target(model: OneTableModel) -> None:
-    said = SelfCritical(count_good, longest=100).say(model, batch(sources=40))
+    said = SelfCritical(count_good, longest=100).draw(model, batch(sources=40))
     assert said.batch.target_out.shape[1] == 4
 
 

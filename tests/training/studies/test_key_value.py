@@ -13,7 +13,7 @@ from regard.training.data.vocabulary import Vocabulary
 from regard.training.learning import checkpoint
 from regard.training.models.rnn import Rnn, RnnConfig
 from regard.training.models.transformer import Transformer, TransformerConfig
-from regard.training.studies.key_value import Look, exchange, looks, main, position
+from regard.training.studies.key_value import NextWord, exchange, looks, main, position
 
 SOURCE = (5, 6, 7, 8, 3)
 TARGET = (4, 6, 5)
@@ -32,7 +32,7 @@ def transformer() -> Transformer:
 
 
 @pytest.fixture(params=[recurrent, transformer])
-def found(request: pytest.FixtureRequest) -> dict[str, Look]:
+def found(request: pytest.FixtureRequest) -> dict[str, NextWord]:
     """The looks of an untrained model whose weights are large enough to prefer something."""
     torch.manual_seed(3)
     model: Any = request.param().eval()
@@ -48,26 +48,26 @@ def exchanged(weights: torch.Tensor) -> torch.Tensor:
     return weights[..., order]
 
 
-def test_exchanged_values_leave_the_look_where_it_was_to_the_bit(found: dict[str, Look]) -> None:
+def test_exchanged_values_leave_the_look_where_it_was_to_the_bit(found: dict[str, NextWord]) -> None:
     # The first layer's: what it found is part of what the second one asks.
     assert torch.equal(found["values exchanged"].weights[0], found["as trained"].weights[0])
 
 
-def test_exchanged_keys_exchange_the_weights(found: dict[str, Look]) -> None:
+def test_exchanged_keys_exchange_the_weights(found: dict[str, NextWord]) -> None:
     weights, moved = found["as trained"].weights[0], found["keys exchanged"].weights[0]
     # But for the order in which a softmax sums.
     torch.testing.assert_close(moved, exchanged(weights), atol=1e-6, rtol=0)
     assert (moved - weights).abs().max() > 0.01
 
 
-def test_exchanged_values_change_what_is_said_as_much_as_exchanged_keys(found: dict[str, Look]) -> None:
+def test_exchanged_values_change_what_is_said_as_much_as_exchanged_keys(found: dict[str, NextWord]) -> None:
     before = found["as trained"].log_probabilities
     by_values, by_keys = found["values exchanged"].log_probabilities, found["keys exchanged"].log_probabilities
     assert (by_values - before).abs().max() > 0.01
     torch.testing.assert_close(by_values, by_keys, atol=1e-4, rtol=0)
 
 
-def test_a_memory_is_a_set_of_pairs(found: dict[str, Look]) -> None:
+def test_a_memory_is_a_set_of_pairs(found: dict[str, NextWord]) -> None:
     before, both = found["as trained"], found["both exchanged"]
     torch.testing.assert_close(both.log_probabilities, before.log_probabilities, atol=1e-4, rtol=0)
     torch.testing.assert_close(both.weights, exchanged(before.weights), atol=1e-5, rtol=0)

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from regard.training.studies.ladder.attention import Choice, Look, candidates, picture, words_of
+from regard.training.studies.ladder.attention import Choice, WordAttention, candidates, picture, words_of
 
 
-def look(source: str, target: str, path: list[int]) -> Look:
+def look(source: str, target: str, path: list[int]) -> WordAttention:
     """A look whose target words each look at one source word, and a little elsewhere."""
     columns, rows = tuple(source.split()), tuple(target.split())
     weights = torch.full((len(rows), len(columns)), 0.2 / len(columns))
     for row, place in enumerate(path):
         weights[row, place] = 0.8
-    return Look(columns, rows, weights, torch.zeros(len(rows)))
+    return WordAttention(columns, rows, weights, torch.zeros(len(rows)))
 
 
 MONOTONE = look("a b c d e f", "A B C D E F", [0, 1, 2, 3, 4, 5])

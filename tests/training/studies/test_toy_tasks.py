@@ -40,11 +40,11 @@ def by_rung() -> dict[Rung, dict[int, float]]:
     """Share of right answers by length, of rungs that learnt to reverse 1 to 10 words in as many updates."""
     asked = make_toy("reverse", pairs=600, longest=10, seed=99).train
     run = ToyRun(task="reverse", longest=10, updates=320)
-    rungs: tuple[Rung, ...] = ("plain", "fixed", "attention")
+    rungs: tuple[Rung, ...] = ("no_attention", "fixed", "attention")
     return {rung: right_by_length(learnt(rung, run), asked) for rung in rungs}
 
 
-@pytest.mark.parametrize("rung", ["plain", "fixed"])
+@pytest.mark.parametrize("rung", ["no_attention", "fixed"])
 def test_reverse_without_attention_fails_with_length(by_rung: dict[Rung, dict[int, float]], rung: Rung) -> None:
     short = statistics.mean(by_rung[rung][length] for length in (1, 2))
     long = statistics.mean(by_rung[rung][length] for length in (8, 9, 10))
@@ -54,7 +54,7 @@ def test_reverse_without_attention_fails_with_length(by_rung: dict[Rung, dict[in
 
 def test_reverse_with_attention_holds_up_with_length(by_rung: dict[Rung, dict[int, float]]) -> None:
     long = {rung: statistics.mean(right[length] for length in (8, 9, 10)) for rung, right in by_rung.items()}
-    assert long["attention"] > max(long["plain"], long["fixed"]) + 0.5, by_rung
+    assert long["attention"] > max(long["no_attention"], long["fixed"]) + 0.5, by_rung
 
 
 def test_the_targets_are_what_the_task_says() -> None:

@@ -1,7 +1,4 @@
-"""Finds translations whose attention shows something, and makes pictures' figures of chosen ones.
-
-It does not know how attention is computed, nor how a picture is drawn.
-"""
+"""Finds translations whose attention is instructive, and collects the weights to draw."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -58,7 +55,7 @@ CHOICES = (
 )
 
 
-class Look(NamedTuple):
+class WordAttention(NamedTuple):
     """A translation with its attention between words."""
 
     source: tuple[str, ...]
@@ -75,14 +72,14 @@ class Candidate(NamedTuple):
     region: str
 
 
-def look(found: Checkpoint, sources: Sequence[str], config: SearchConfig) -> list[Look]:
+def look(found: Checkpoint, sources: Sequence[str], config: SearchConfig) -> list[WordAttention]:
     """Translate sources and return what was looked at, layers and heads averaged."""
     ids = found.vocabulary.encode_all(list(sources))
     searched = search_all(cast(SequenceModel[Any, Any], found.model), ids, config)
     return [_look(found, source, hypotheses[0]) for source, hypotheses in zip(ids, searched, strict=True)]
 
 
-def picture(choice: Choice, found: Look) -> Picture:
+def picture(choice: Choice, found: WordAttention) -> Picture:
     """Return the figures of a picture."""
     weights = [[round(float(weight), 4) for weight in row] for row in found.weights]
     return Picture(
@@ -95,7 +92,7 @@ def picture(choice: Choice, found: Look) -> Picture:
     )
 
 
-def candidates(looks: Sequence[Look], kind: str, most: int) -> list[Candidate]:
+def candidates(looks: Sequence[WordAttention], kind: str, most: int) -> list[Candidate]:
     """Return the looks that show a monotone path, a reversed region or one word said in many best, best first.
 
     Raises ValueError for another kind.
@@ -123,14 +120,14 @@ def words_of(pieces: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
     return tuple(words), places
 
 
-def _look(found: Checkpoint, source: Sequence[int], hypothesis: Hypothesis) -> Look:
+def _look(found: Checkpoint, source: Sequence[int], hypothesis: Hypothesis) -> WordAttention:
     target = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == END else hypothesis.tokens
     source_words, source_places = words_of(_pieces(found, source[:-1]))
     target_words, target_places = words_of(_pieces(found, target))
     attention = hypothesis.attention[: len(target)].mean(dim=(1, 2))
     # The end of the source as one more word, so that it is merged like the others.
     merged = merge(attention, [*source_places, len(source_words)], target_places)
-    return Look(source_words, target_words, merged[:, :-1], merged[:, -1])
+    return WordAttention(source_words, target_words, merged[:, :-1], merged[:, -1])
 
 
 def _pieces(found: Checkpoint, ids: Sequence[int]) -> list[str]:
@@ -138,20 +135,20 @@ def _pieces(found: Checkpoint, ids: Sequence[int]) -> list[str]:
     return [found.vocabulary.tokenizer.id_to_token(index) or "" for index in ids]
 
 
-def _path(one: Look) -> tuple[list[int], Tensor]:
+def _path(one: WordAttention) -> tuple[list[int], Tensor]:
     """Return the source word that each target word looks at most, and how much."""
     weights, places = one.weights.max(dim=1)
     return [int(place) for place in places], weights
 
 
-def _monotone(one: Look) -> Iterator[tuple[float, str]]:
+def _monotone(one: WordAttention) -> Iterator[tuple[float, str]]:
     path, weights = _path(one)
     steps = [after - before for before, after in pairwise(path)]
     forward = sum(step == 1 for step in steps) / len(steps)
     yield float(weights.mean()) * forward, ""
 
 
-def _reversed(one: Look) -> Iterator[tuple[float, str]]:
+def _reversed(one: WordAttention) -> Iterator[tuple[float, str]]:
     """A word that looks before what the words to its left looked at, as a German verb at the end does."""
     path, weights = _path(one)
     for place in range(2, len(path)):
@@ -165,7 +162,7 @@ def _reversed(one: Look) -> Iterator[tuple[float, str]]:
             yield certain * min(passed, 5), region
 
 
-def _one_to_many(one: Look) -> Iterator[tuple[float, str]]:
+def _one_to_many(one: WordAttention) -> Iterator[tuple[float, str]]:
     """Neighbouring target words that all look at one source word more than at all others together."""
     path, weights = _path(one)
     for place, source in enumerate(path):
@@ -179,7 +176,7 @@ def _one_to_many(one: Look) -> Iterator[tuple[float, str]]:
             yield float(weights[place:stop].mean()) * min(stop - place, 4), region
 
 
-def as_text(one: Look) -> str:
+def as_text(one: WordAttention) -> str:
     """Return source and translation as a line."""
     mean = torch.cat((one.weights, one.end_weights.unsqueeze(1)), dim=1).max(dim=1).values.mean()
     return f"{' '.join(one.source)} => {' '.join(one.target)} (mean of largest weights {float(mean):.2f})"

@@ -1,7 +1,4 @@
-"""Joins sentences to longer ones and measures BLEU with its uncertainty, by length and over whole texts.
-
-It does not know models, nor who translated.
-"""
+"""Joins sentences to longer ones and measures BLEU with its uncertainty, by length and over whole texts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,4 @@
-"""Measures the rungs of the ladder on the same sentences: quality, quality by length, pace, alignment, attention.
-
-It does not know how a rung is trained, nor how its figures are shown.
-"""
+"""Measures the rungs of the ladder on the same sentences: quality, quality by length, pace, alignment, attention."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +42,7 @@ _PICTURED = "multi30k_attention"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Climbed:
+class MeasuredRung:
     """A rung that was trained, ready to be measured."""
 
     recipe: Recipe
@@ -73,12 +70,12 @@ def missing_from(runs: Path) -> list[str]:
     return [rung.recipe for rung in RUNGS if not (checkpoint_folder(runs, rung.recipe) / "config.json").is_file()]
 
 
-def climb(runs: Path, recipes: Sequence[str]) -> list[Climbed]:
+def climb(runs: Path, recipes: Sequence[str]) -> list[MeasuredRung]:
     """Load the checkpoints of rungs.
 
     Raises CheckpointError for one that is none, ValueError for one of another recipe or vocabulary than the others'.
     """
-    climbed: list[Climbed] = []
+    climbed: list[MeasuredRung] = []
     for name in recipes:
         folder = checkpoint_folder(runs, name)
         found = checkpoint.load(folder)
@@ -89,13 +86,13 @@ def climb(runs: Path, recipes: Sequence[str]) -> list[Climbed]:
                 f"{name} and {climbed[0].recipe.name} have different vocabularies, so that they cannot be compared."
             )
         climbed.append(
-            Climbed(recipe=TRANSLATION_RECIPES[name](), folder=runs / name, found=found, digest=digest_of(folder))
+            MeasuredRung(recipe=TRANSLATION_RECIPES[name](), folder=runs / name, found=found, digest=digest_of(folder))
         )
     return climbed
 
 
 def measure(
-    climbed: Sequence[Climbed], corpus: Corpus, gold: Sequence[AlignedPair], search: SearchConfig, tell: Tell
+    climbed: Sequence[MeasuredRung], corpus: Corpus, gold: Sequence[AlignedPair], search: SearchConfig, tell: Tell
 ) -> tuple[RungReport, ...]:
     """Measure all rungs, given in order of the ladder; tell is called with what is being done."""
     tests = test_sets(corpus)
@@ -134,7 +131,7 @@ def attends(found: Checkpoint) -> bool:
 
 
 def pictures(
-    climbed: Sequence[Climbed], search: SearchConfig, choices: Sequence[Choice] = CHOICES
+    climbed: Sequence[MeasuredRung], search: SearchConfig, choices: Sequence[Choice] = CHOICES
 ) -> tuple[Picture, ...]:
     """Return what the rung with additive attention looks at in the chosen sentences; none without that rung."""
     for one in climbed:
@@ -145,7 +142,7 @@ def pictures(
 
 
 def _measure(
-    one: Climbed, trial: _Trial, before: Counts | None, pace: tuple[float, int], tell: Tell
+    one: MeasuredRung, trial: _Trial, before: Counts | None, pace: tuple[float, int], tell: Tell
 ) -> tuple[RungReport, Counts]:
     """Measure a rung, given the counts of the one before on the first test set and its pace and tokens an epoch."""
     name = rung_of(one.recipe.name).name

@@ -1,7 +1,4 @@
-"""Measures how fast rungs learn, and reads from their logs how they learnt.
-
-It does not know what they translate like.
-"""
+"""Measures how fast rungs train, and reads learning curves from their logs."""
 
 import copy
 import statistics

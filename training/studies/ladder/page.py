@@ -1,7 +1,4 @@
-"""Writes the page of the ladder from its figures.
-
-It does not know how they were measured, nor draws anything.
-"""
+"""Writes the page of the ladder from its figures."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,4 @@
-"""Holds all figures of the ladder, as one JSON file from which its page and its pictures can be made again.
-
-It does not know how they were measured, nor how they are shown.
-"""
+"""Holds all figures of the ladder as one JSON file, from which page and pictures can be made again."""
 
 import json
 from collections.abc import Callable, Mapping

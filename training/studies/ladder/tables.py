@@ -1,7 +1,4 @@
-"""Makes the tables of the ladder's page.
-
-It does not know what stands around them.
-"""
+"""Makes the tables of the ladder's page."""
 
 from collections.abc import Sequence
 

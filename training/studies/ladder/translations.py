@@ -1,7 +1,4 @@
-"""Translates with a rung and keeps the translations beside it, so that no sentence is translated twice.
-
-It does not know which sentences, nor how they are scored.
-"""
+"""Translates with a rung and caches the translations beside it, so that no sentence is translated twice."""
 
 import hashlib
 import json
