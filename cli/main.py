@@ -157,8 +157,11 @@ def _missing(name: str, extra: str, error: ModuleNotFoundError) -> str:
         return f"regard {name} needs {error.name}, which this installation lacks"
     extra = extra or _EXTRA_OF_MODULE.get(module, "")
     if not extra:
-        return f"this installation lacks the package {module}; install it again: pip install regard"
-    return f"regard {name} needs the {extra} extra: pip install 'regard[{extra}]' (there is no module {module})"
+        return f"this installation lacks the package {module}; in a checkout, `make setup` installs everything"
+    return (
+        f"regard {name} needs the {extra} extra (there is no module {module}); "
+        f"in a checkout: pip install '.[{extra}]', or make setup"
+    )
 
 
 def _fail(message: str, status: int = FAILED) -> int:

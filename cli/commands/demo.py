@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     missing = [module for module in _NEEDED_MODULES if importlib.util.find_spec(module) is None]
     if missing:
         raise CommandFailed(
-            f"regard demo needs {', '.join(missing)}; install what it shows: pip install 'regard[{EXTRA}]'"
+            f"regard demo needs {', '.join(missing)}; in a checkout: pip install '.[{EXTRA}]', or make demo"
         )
     from regard.client import Client, RegardCallError
     from regard.loadtest.base.processes import StartError, served, translator

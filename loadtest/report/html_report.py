@@ -1,20 +1,20 @@
-"""Puts a run on one page of HTML that needs nothing else: no network, no scripts, no files beside it.
+"""Renders a run as one self-contained HTML page: no network, no scripts, no other files.
 
-It does not work anything out: figures and verdict are handed in, drawings come from `regard.loadtest.report.plots`.
+Computes no figures: they come in with the verdict, and `regard.loadtest.report.plots` draws them.
 """
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from regard.loadtest.load.gauges import Health
 from regard.loadtest.load.load import window_of
 from regard.loadtest.load.plan import Plan
 from regard.loadtest.report.analysis import PERCENTILES, Table, name_of, needed
-from regard.loadtest.report.page import NOTHING, badge, document, milliseconds, note, plain, section, table, tiles
+from regard.loadtest.report.page import NOTHING, Grid, fill_page, json_text, milliseconds
 from regard.loadtest.report.plots import generator_svg, latency_svg, server_svg, time_svg
-from regard.loadtest.report.report_setting import again, environment_table, plan_table
+from regard.loadtest.report.report_setting import environment_table, plan_table
 from regard.loadtest.report.summary import Summary
+from regard.loadtest.report.verdict import Check
 
 LEVELS = {
     "VALID": "these figures may be quoted",
@@ -50,54 +50,42 @@ COLUMNS = {
 
 
 def render(*, plan: Plan, rows: Table, healths: Sequence[Health], summary: Summary, environment: dict[str, Any]) -> str:
-    """The page."""
+    """Return the page."""
     figures = summary.figures
     window = rows.due_within(*window_of(plan))
     good = window.select(window.ok)
     drawable = len(good) > 1
-    is_open = plan.loop == "open"
-    few = note("Too few good answers to draw.")
-    sections = [
-        _head(plan, summary, environment),
-        section(
-            "Latency",
-            OPEN_TEXT if is_open else CLOSED_TEXT,
-            _latency_table(figures),
-            note(INTERVAL_TEXT),
-            latency_svg(plan, good) if drawable else few,
-        ),
-        section(
-            "Over time",
-            "Grey: warm-up, in no figure. Dotted: the time at which the last request was due.",
-            time_svg(plan, rows) if len(rows) else few,
-        ),
-        section(
-            "In the server",
-            _server_text(figures),
-            _server_table(plan, figures),
-            server_svg(plan, good) if drawable and good.rows.any() else "",
-        ),
-        section("Requests by class and status", _differing(figures), _class_table(figures), _status_table(figures)),
-        section(
-            "The slowest requests",
-            "Rest: transport, and what the server spent before its queue and after its last step. A request without "
-            "an answer took at least as long.",
-            _slowest(figures),
-        ),
-        section(
-            "Can it be believed?",
-            _generator_text(figures),
-            _check_table(summary),
-            generator_svg(plan, healths),
-        ),
-        section("Where and how", "", environment_table(environment), plan_table(plan), again(environment)),
-    ]
-    return document(f"Load test: {summary.verdict.level.name}", sections)
-
-
-def _head(plan: Plan, summary: Summary, environment: dict[str, Any]) -> str:
-    figures = summary.figures
     level = summary.verdict.level.name
+    return fill_page(
+        level=level,
+        advice=LEVELS[level],
+        date=json_text(environment.get("date", "")),
+        sentence=summary.sentence,
+        reasons=summary.verdict.reasons,
+        tiles=_tiles(plan, figures),
+        latency_text=OPEN_TEXT if plan.loop == "open" else CLOSED_TEXT,
+        latency=_latency_table(figures),
+        interval_text=INTERVAL_TEXT,
+        latency_svg=latency_svg(plan, good) if drawable else None,
+        time_svg=time_svg(plan, rows) if len(rows) else None,
+        server_text=_server_text(figures),
+        server=_server_table(plan, figures),
+        server_svg=server_svg(plan, good) if drawable and good.rows.any() else None,
+        differing=_differing(figures),
+        classes=_class_table(figures),
+        statuses=_status_table(figures),
+        slowest=_slowest(figures),
+        generator_text=_generator_text(figures),
+        checks=Grid(["", "check", "found", "limit"], [_check_row(check) for check in summary.verdict.checks]),
+        generator_svg=generator_svg(plan, healths),
+        environment=environment_table(environment),
+        plan=plan_table(plan),
+        command=environment.get("command", ""),
+    )
+
+
+def _tiles(plan: Plan, figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the large figures at the top: name, figure, explanation."""
     spread = figures["latency"]["all"]["from_intended"]
     since = "from the intended send time" if plan.loop == "open" else "from sending"
     offered = figures["rates"]["offered_per_second"]
@@ -108,24 +96,15 @@ def _head(plan: Plan, summary: Summary, environment: dict[str, Any]) -> str:
         # Kinds of requests that differ have no percentile in common that would say anything of either.
         of_classes = ((traffic.name, figures["latency"][traffic.name]["from_intended"]) for traffic in plan.classes)
         percentiles = [(f"p50 of {name}", _stated(found, "p50"), since) for name, found in of_classes]
-    shown = tiles(
-        [
-            ("answers/s", f"{figures['rates']['answered_per_second']:.1f}", load),
-            *percentiles,
-            ("maximum", milliseconds(spread["max_ms"]), "of all good answers"),
-            ("failed", f"{counts['failed']}", f"of {counts['recorded']} requests"),
-        ]
-    )
-    items = "".join(f"<li>{escape(reason)}</li>" for reason in summary.verdict.reasons)
-    reasons = f'<ul class="reasons">{items}</ul>' if items else ""
-    return (
-        f'<header><p class="kicker">Regard load test · {escape(plain(environment.get("date", "")))}</p>'
-        f"<p>{badge(level)} {LEVELS[level]}</p><h1>{escape(summary.sentence)}</h1>"
-        f"{reasons}{shown}</header>\n"
-    )
+    return [
+        ("answers/s", f"{figures['rates']['answered_per_second']:.1f}", load),
+        *percentiles,
+        ("maximum", milliseconds(spread["max_ms"]), "of all good answers"),
+        ("failed", f"{counts['failed']}", f"of {counts['recorded']} requests"),
+    ]
 
 
-def _latency_table(figures: dict[str, Any]) -> str:
+def _latency_table(figures: dict[str, Any]) -> Grid:
     names = [name_of(p) for p in PERCENTILES]
     latencies = figures["latency"]
     # With one class its rows would repeat those of all.
@@ -142,7 +121,7 @@ def _latency_table(figures: dict[str, Any]) -> str:
         for traffic, kinds in shown.items()
         for kind, spread in kinds.items()
     ]
-    return table(["class", "counted", "n", "mean", *names, "maximum"], rows)
+    return Grid(["class", "counted", "n", "mean", *names, "maximum"], rows)
 
 
 def _percentile(spread: dict[str, Any], p: float) -> str:
@@ -164,9 +143,9 @@ def _server_text(figures: dict[str, Any]) -> str:
     return f"From the replies. A request shared its decode steps with {rows:.1f} rows on average, its own included."
 
 
-def _server_table(plan: Plan, figures: dict[str, Any]) -> str:
+def _server_table(plan: Plan, figures: dict[str, Any]) -> Grid | None:
     if not figures["server"]["mean_batch_rows"]:
-        return ""
+        return None
     names = [name_of(p) for p in PERCENTILES[:4]]
     of_classes = {name: found["server"] for name, found in figures["classes"].items()} if len(plan.classes) > 1 else {}
     rows = [
@@ -180,7 +159,7 @@ def _server_table(plan: Plan, figures: dict[str, Any]) -> str:
         for name, server in {"all": figures["server"], **of_classes}.items()
         for part in ("queue", "encode", "decode")
     ]
-    return table(["class", "time spent", "mean", *names, "maximum"], rows)
+    return Grid(["class", "time spent", "mean", *names, "maximum"], rows)
 
 
 def _differing(figures: dict[str, Any]) -> str:
@@ -189,7 +168,7 @@ def _differing(figures: dict[str, Any]) -> str:
     return "Every request that was sent more than once got the same answer each time."
 
 
-def _class_table(figures: dict[str, Any]) -> str:
+def _class_table(figures: dict[str, Any]) -> Grid:
     rows = [
         [
             name,
@@ -211,22 +190,21 @@ def _class_table(figures: dict[str, Any]) -> str:
         "tokens/s",
         "by status",
     ]
-    return table(header, rows)
+    return Grid(header, rows)
 
 
-def _status_table(figures: dict[str, Any]) -> str:
+def _status_table(figures: dict[str, Any]) -> Grid:
     examples = {code: text for worker in figures["generator"] for code, text in worker["examples"].items()}
     total = figures["counts"]["recorded"]
     rows = [
         [code, f"{count}", f"{count / total:.2%}", examples.get(code, "")]
         for code, count in figures["counts"]["by_code"].items()
     ]
-    return table(["status, in the whole run", "requests", "share", "the first message"], rows)
+    return Grid(["status, in the whole run", "requests", "share", "the first message"], rows)
 
 
-def _slowest(figures: dict[str, Any]) -> str:
-    rows = [[plain(request[name]) for name in COLUMNS] for request in figures["slowest"]]
-    return table(list(COLUMNS.values()), rows)
+def _slowest(figures: dict[str, Any]) -> Grid:
+    return Grid(list(COLUMNS.values()), [[json_text(one[name]) for name in COLUMNS] for one in figures["slowest"]])
 
 
 def _generator_text(figures: dict[str, Any]) -> str:
@@ -240,6 +218,5 @@ def _generator_text(figures: dict[str, Any]) -> str:
     )
 
 
-def _check_table(summary: Summary) -> str:
-    rows = [[check.level.name, check.question, check.found, check.limit] for check in summary.verdict.checks]
-    return table(["", "check", "found", "limit"], rows, badges=True)
+def _check_row(check: Check) -> list[str]:
+    return [check.level.name, check.question, check.found, check.limit]

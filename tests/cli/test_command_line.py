@@ -100,7 +100,7 @@ def test_a_missing_extra_is_named(
     monkeypatch.setattr(command, "run", lacks)
     assert main([name, *arguments[:1]]) == 1
     error = capsys.readouterr().err
-    assert f"pip install 'regard[{extra}]'" in error
+    assert f"pip install '.[{extra}]'" in error
     assert error.count("\n") == 1
 
 

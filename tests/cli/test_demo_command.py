@@ -117,7 +117,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
     assert main(["demo"]) == 1
     error = capsys.readouterr().err
     assert "locust" in error
-    assert "pip install 'regard[serve,pictures,loadtest]'" in error
+    assert "pip install '.[serve,pictures,loadtest]'" in error
 
 
 def test_models_that_are_not_there_are_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
