@@ -35,6 +35,11 @@ class TableModel:
         """Not used in search."""
         raise NotImplementedError
 
+    @property
+    def attention_axes(self) -> tuple[int, int]:
+        """One layer and head."""
+        return 1, 1
+
     def encode(self, source: Tensor, source_length: Tensor) -> tuple[Table, Table]:
         """Remember nothing but the length."""
         return Table(source_length.unsqueeze(1).float()), Table(source_length.unsqueeze(1).float())

@@ -37,6 +37,11 @@ class OneTableModel(nn.Module):
         self.output.bias = nn.Parameter(torch.tensor(scores))
         self.asked: list[tuple[str, bool]] = []  # what for, and whether parts were being dropped
 
+    @property
+    def attention_axes(self) -> tuple[int, int]:
+        """One layer and head."""
+        return 1, 1
+
     def encode(self, source: Tensor, source_length: Tensor) -> tuple[Row, Row]:
         """Remember the length."""
         self.asked.append(("encode", self.training))
