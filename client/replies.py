@@ -97,9 +97,11 @@ def caption(reply: captioning_pb2.CaptionResponse, granularity: Granularity) -> 
     expect_results(len(reply.results), 1)
     (result,) = reply.results
     cells = {"row": result.image.rows, "column": result.image.columns}
-    looked = None
+    attention = None
     if result.HasField("encoder_attention"):
-        looked = read_encoder_attention(result.encoder_attention, rows=result.image.rows, columns=result.image.columns)
+        attention = read_encoder_attention(
+            result.encoder_attention, rows=result.image.rows, columns=result.image.columns
+        )
     return Caption(
         text=result.text,
         hypotheses=tuple(read_hypothesis(each, granularity, source_axes=cells) for each in result.hypotheses),
@@ -107,7 +109,7 @@ def caption(reply: captioning_pb2.CaptionResponse, granularity: Granularity) -> 
         timing=read_timing(result.timing) if result.HasField("timing") else None,
         error=read_item_error(result.error) if result.HasField("error") else None,
         model=read_reference(reply.model),
-        encoder_attention=looked,
+        encoder_attention=attention,
     )
 
 

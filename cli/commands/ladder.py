@@ -107,12 +107,12 @@ def _measure(args: argparse.Namespace) -> LadderReport | None:
     with_progress = _Progress(sys.stderr)
     rungs = measure(climbed, corpus, gold, search, with_progress.tell)
     with_progress.tell("attention of the chosen sentences")
-    looked_at = pictures(climbed, search)
+    attention_pictures = pictures(climbed, search)
     with_progress.close()
     return LadderReport(
         rungs=rungs,
         missing=tuple(missing),
-        pictures=looked_at,
+        pictures=attention_pictures,
         test_sets={name: len(pairs) for name, pairs in test_sets(corpus).items()},
         alignments=f"{len(gold)} pairs of Europarl, Biçici's German-English alignments turned around",
         search=f"beam {search.beam_size}, length penalty {search.length_penalty:g}",

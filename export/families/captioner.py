@@ -80,7 +80,7 @@ def of_pictures(ports: ModelPorts, model: Captioner, weights: Tensor | None) -> 
     cells = model.backbone.rows * model.backbone.columns
     axes = (BATCH, model.config.height, model.config.width, 3)
     reads = Port(name="pixels", role=Role.PIXELS, dtype="uint8", axes=axes)
-    looked = Port(
+    encoder_attention = Port(
         name="attention.encoder",
         role=Role.ENCODER_ATTENTION,
         dtype="float32",
@@ -88,7 +88,7 @@ def of_pictures(ports: ModelPorts, model: Captioner, weights: Tensor | None) -> 
     )
     return replace(
         ports,
-        encode=GraphPorts((reads,), (*ports.encode.outputs, *[looked] * (weights is not None))),
+        encode=GraphPorts((reads,), (*ports.encode.outputs, *[encoder_attention] * (weights is not None))),
         step=GraphPorts(
             ports.step.inputs,
             tuple(

@@ -109,9 +109,9 @@ class TransformerStepGraph(nn.Module):
             attention.append(weights)
         scores = torch.log_softmax(model.output(model.decoder_norm(states)), dim=1)
         # [row, layer * head, 1, source], one head behind the other.
-        looked = torch.cat(attention, 1)
-        shape = (token.shape[0], len(attention), model.config.heads, looked.shape[-1])
-        return (scores, *following, position + 1, looked.reshape(shape))
+        weights = torch.cat(attention, 1)
+        shape = (token.shape[0], len(attention), model.config.heads, weights.shape[-1])
+        return (scores, *following, position + 1, weights.reshape(shape))
 
 
 def name_transformer_ports(config: TransformerConfig, *, cells: int | None = None) -> ModelPorts:

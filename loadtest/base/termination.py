@@ -1,7 +1,4 @@
-"""Has SIGTERM end a measurement as Ctrl-C does, so that what it started ends with it.
-
-It does not know what was started.
-"""
+"""Treats SIGTERM like Ctrl-C, so that a measurement ends the processes that it started."""
 
 import signal
 import threading

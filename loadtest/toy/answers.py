@@ -25,12 +25,12 @@ def _tokens(text: str) -> list[Token]:
     return tokens
 
 
-def segments(text: str, rows: int, *, looked: bool) -> list[Segment]:
-    """A translation that is its source, after so many rows in a step; `looked` adds attention."""
+def segments(text: str, rows: int, *, attention: bool) -> list[Segment]:
+    """A translation that is its source, after so many rows in a step; `attention` adds attention."""
     if not text.strip():
         return []
     hypothesis = Hypothesis(text=text, score=-0.1, finish_reason=FINISH_REASON_END, tokens=_tokens(text))
-    if looked:
+    if attention:
         hypothesis.attention.CopyFrom(aligned(text, text).hypotheses[0].attention)
     span = Span(start=0, end=len(text.encode()))
     timing = Timing(steps=len(hypothesis.tokens), mean_batch_rows=rows)
@@ -51,14 +51,14 @@ def aligned(source: str, target: str) -> Segment:
     return Segment(source_tokens=columns, hypotheses=[hypothesis])
 
 
-def captioned(text: str, rows: int, *, looked: bool) -> CaptionResult:
-    """A caption, whose words look at the middle if `looked`; without text it is a picture that failed alone."""
+def captioned(text: str, rows: int, *, attention: bool) -> CaptionResult:
+    """A caption, whose words look at the middle if `attention`; without text it is a picture that failed alone."""
     if not text:
         return CaptionResult(error=ItemError(code=INVALID_ARGUMENT, message="no bytes"))
     tokens = _tokens(text)
     words = [Word(span=token.span, first_token=i, token_count=1) for i, token in enumerate(tokens)]
     hypothesis = Hypothesis(text=text, score=-0.1, finish_reason=FINISH_REASON_END, tokens=tokens, words=words)
-    if looked:
+    if attention:
         maps = np.full((len(words), CELLS, CELLS), 0.5 / CELLS**2, dtype="<f4")
         maps[:, CELLS // 2, CELLS // 2] += 0.5
         axes = ["target", "row", "column"]

@@ -92,11 +92,12 @@ class ToyTranslation(TranslationServiceServicer):
     ) -> TranslateResponse:
         """Behave as the name of the model says."""
         most = await self._behaviour.behave(request.model, context)
-        looked = request.HasField("attention")
+        attention = request.HasField("attention")
         return TranslateResponse(
             model=_reference(TOY),
             results=[
-                TranslationResult(text=text, segments=segments(text, most, looked=looked)) for text in request.texts
+                TranslationResult(text=text, segments=segments(text, most, attention=attention))
+                for text in request.texts
             ],
         )
 
@@ -125,12 +126,12 @@ class ToyCaptioning(CaptioningServiceServicer):
         texts = [said.replace("-", " ") if behaviour == "say" else as_text(image) for image in request.images]
         return CaptionResponse(
             model=_reference(CAPTIONER),
-            results=[captioned(text, most, looked=request.HasField("attention")) for text in texts],
+            results=[captioned(text, most, attention=request.HasField("attention")) for text in texts],
         )
 
 
 class ToyModels(ModelServiceServicer):
-    """Holds two models that are none."""
+    """Lists two fake models."""
 
     async def ListModels(  # noqa: N802 - the name is in the contract
         self, request: ListModelsRequest, context: grpc.aio.ServicerContext[ListModelsRequest, ListModelsResponse]

@@ -20,7 +20,7 @@ from regard.server.errors import BundleError, RegardError
 from regard.server.front.processors import available_processors
 from regard.server.metrics import Metrics
 from regard.server.request import CallContext, DecodeRequest, Ids, ModelKey, Pixels, SearchOptions
-from regard.server.runtime.session import CUDA, open_model, suited
+from regard.server.runtime.session import CUDA, open_model, with_provider_profile
 from regard.server.services.submission import decode
 from regard.server.settings import EMBEDDED_DEFAULT, EMBEDDED_MODELS, ServerSettings
 from regard.server.text.tokenization import TextPipeline
@@ -93,7 +93,9 @@ async def load(settings: ServerSettings, metrics: Metrics, open_bundle: OpenBund
     for warning in registry.warnings:
         logs.write(_log, logging.WARNING, "left aside", {"reason": warning})
     models = await asyncio.to_thread(lambda: {bundle.key: open_bundle(bundle) for bundle in registry.bundles})
-    registry = registry.holding([suited(bundle, models[bundle.key].provider) for bundle in registry.bundles])
+    registry = registry.holding(
+        [with_provider_profile(bundle, models[bundle.key].provider) for bundle in registry.bundles]
+    )
     pipelines = await asyncio.to_thread(lambda: {bundle.key: TextPipeline(bundle) for bundle in registry.bundles})
     providers = frozenset(model.provider for model in models.values())
     workers = settings.workers or (1 if CUDA in providers else available_processors())

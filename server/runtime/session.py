@@ -222,7 +222,7 @@ def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int, t
         DeviceUnavailable: `cuda` was asked for and cannot be had.
     """
     provider = _provider(device)
-    chosen = suited(bundle, provider)
+    chosen = with_provider_profile(bundle, provider)
     try:
         sessions = [
             _open(chosen, spec, provider=provider, intra_op_threads=intra_op_threads, trace=trace)
@@ -243,7 +243,7 @@ def open_model(bundle: LoadedBundle, *, device: Device, intra_op_threads: int, t
     return model
 
 
-def suited(bundle: LoadedBundle, provider: str) -> LoadedBundle:
+def with_provider_profile(bundle: LoadedBundle, provider: str) -> LoadedBundle:
     """The bundle with the graphs for a provider: on CUDA those made for it, if it has them and none were named."""
     return bundle.for_cuda or bundle if provider == CUDA else bundle
 

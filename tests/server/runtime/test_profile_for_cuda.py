@@ -13,7 +13,7 @@ from tests.server.serving import fake_model, serving
 
 from regard.server.bundle.bundle import load_bundle
 from regard.server.bundle.registry import Registry
-from regard.server.runtime.session import CPU, CUDA, open_model, suited
+from regard.server.runtime.session import CPU, CUDA, open_model, with_provider_profile
 from regard.v1 import model_pb2
 
 
@@ -34,18 +34,18 @@ def bundle(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("provider", "profile"), [(CUDA, "cuda"), (CPU, "cpu"), ("SomeExecutionProvider", "cpu")])
 def test_the_provider_chooses_among_profiles(bundle: Path, provider: str, profile: str) -> None:
-    assert suited(load_bundle(bundle), provider).profile == profile
+    assert with_provider_profile(load_bundle(bundle), provider).profile == profile
 
 
 @pytest.mark.parametrize("profile", ["portable", "cpu", "cuda"])
 def test_a_profile_that_was_named_runs_everywhere(bundle: Path, profile: str) -> None:
     loaded = load_bundle(bundle, profile=profile)
-    assert {suited(loaded, provider).profile for provider in (CPU, CUDA)} == {profile}
+    assert {with_provider_profile(loaded, provider).profile for provider in (CPU, CUDA)} == {profile}
 
 
 def test_a_registry_of_other_graphs_finds_them_whichever_way_it_is_asked(bundle: Path) -> None:
     registry = Registry.discover([bundle.parents[1]], default=None, profile=None)
-    held = registry.holding([suited(bundle, CUDA) for bundle in registry.bundles])
+    held = registry.holding([with_provider_profile(bundle, CUDA) for bundle in registry.bundles])
     found = [held.default, held.resolve("", ""), held.resolve("null", ""), held.resolve("null", "1"), *held.bundles]
     assert {each.profile for each in found} == {"cuda"}
     assert all(held.is_default(each) for each in found)
