@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check stubs bench ctranslate2 minimal clean
+.PHONY: help setup demo serve test acceptance check stubs bench ctranslate2 minimal clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -35,6 +35,9 @@ serve: .venv/served ## serve the embedded models on 127.0.0.1:50051
 test: .venv/developed ## the whole test suite, a file to a process, at most four at once
 	@$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
+acceptance: .venv/developed ## failures known from other systems, tried on a running server: expected and got
+	@$(BIN)/python -m tests.acceptance
+
 check: .venv/developed ## format, lint, types, import arrows, protos and their stubs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -49,7 +52,7 @@ stubs: .venv/developed ## regenerate the protobuf and gRPC stubs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto --grpc_python_out=proto --mypy_grpc_out=quiet:proto $$(grep -l '^service ' proto/regard/v1/*.proto)
 
 bench: .venv/developed ## speed and memory of the embedded model, side by side with torch
-	@$(BIN)/python benches/recurrent.py
+	@$(BIN)/python -m regard.benches.recurrent
 
 ctranslate2: ## an environment of its own with CTranslate2, for `regard bench engine`
 	@$(PYTHON) -m venv .venv-ctranslate2

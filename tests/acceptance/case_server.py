@@ -1,16 +1,16 @@
-"""What the cases share: the server they are tried on, replies with their status, and what a case comes to.
-
-It does not know any case.
-"""
+"""What the cases share: their input files, the server that they are tried on, replies with status, and outcomes."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
+from tests.acceptance.picture_inputs import picture_inputs
+from tests.acceptance.text_inputs import text_inputs
 
 from regard.client.channel import channel_options
 from regard.client.health import CHECK_METHOD, WHOLE_SERVER
@@ -70,6 +70,24 @@ class Reply(NamedTuple):
         return f"OK in {self.seconds:.2f} s: {self.text[:60]!r}"
 
 
+class Inputs:
+    """The input files by name, made when they are first asked for; pictures take some seconds."""
+
+    @cached_property
+    def texts(self) -> Mapping[str, bytes]:
+        """The texts."""
+        return text_inputs()
+
+    @cached_property
+    def pictures(self) -> Mapping[str, bytes]:
+        """The pictures."""
+        return picture_inputs()
+
+    def __getitem__(self, name: str) -> bytes:
+        """The bytes of a file. Raises KeyError if there is none of that name."""
+        return self.texts[name] if name in self.texts else self.pictures[name]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseServer:
     """The server on which cases are tried.
@@ -77,7 +95,7 @@ class CaseServer:
     Attributes:
         address: where it listens.
         channel: with the message limits of our client, without its retries, which would hide a status.
-        inputs: folder of the input files.
+        inputs: the input files of the cases.
         limits: as the server states them.
         max_source_tokens: of the default model.
         max_target_tokens: of the default model.
@@ -88,7 +106,7 @@ class CaseServer:
 
     address: str
     channel: grpc.Channel
-    inputs: Path
+    inputs: Inputs
     limits: ServerLimits
     max_source_tokens: int
     max_target_tokens: int
@@ -97,12 +115,12 @@ class CaseServer:
     translates: bool = True
 
     def read(self, name: str) -> str:
-        """An input file as text. Raises FileNotFoundError."""
+        """An input file as text. Raises KeyError if there is none of that name."""
         return self.bytes(name).decode("utf-8")
 
     def bytes(self, name: str) -> "bytes":
-        """An input file. Raises FileNotFoundError."""
-        return (self.inputs / name).read_bytes()
+        """An input file. Raises KeyError if there is none of that name."""
+        return self.inputs[name]
 
     def translate(
         self,
@@ -155,7 +173,7 @@ class CaseServer:
         return Reply("OK", "", response, time.monotonic() - began)
 
 
-def connect(address: str, inputs: Path, log: Path | None, process: int | None = None) -> CaseServer:
+def connect(address: str, inputs: Inputs, log: Path | None, process: int | None = None) -> CaseServer:
     """Ask a server for its limits. Raises grpc.RpcError."""
     options = [option for option in channel_options(address) if option[0] != "grpc.service_config"]
     channel = grpc.insecure_channel(address, [*options, ("grpc.enable_retries", 0)])

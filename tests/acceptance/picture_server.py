@@ -99,7 +99,7 @@ class Captioner:
     attention: AttentionOptions | None
 
     def read(self, name: str) -> Seen:
-        """Caption an input file. Raises FileNotFoundError."""
+        """Caption an input file. Raises KeyError if there is none of that name."""
         return self.see(self.server.bytes(name))
 
     def see(self, picture: "bytes", **decoding: Any) -> Seen:
