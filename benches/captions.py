@@ -1,7 +1,8 @@
 """Measures how a captioner is served against its backbone alone, and against torch on the same weights.
 
-Run as a program. Both sides of a comparison take turns in one process with one thread each, and what counts is the
-processor time of the whole process, because a busy machine stretches any other; the ratios are those of neighbours.
+Run as `python -m regard.benches.captions RUN BUNDLE`. Both sides of a comparison take turns in one process with one
+thread each, and what counts is the processor time of the whole process, because a busy machine stretches any other; the
+ratios are those of neighbours.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -23,8 +24,8 @@ import numpy as np
 import onnxruntime
 import torch
 from numpy.typing import NDArray
-from recurrent import NoObserver, decode
 
+from regard.benches.recurrent import NoObserver, decode
 from regard.server.bundle.bundle import load_bundle
 from regard.server.engine.engine import Engine, EngineSettings
 from regard.server.request import CallContext, DecodeRequest, Pixels, SearchOptions
@@ -34,7 +35,7 @@ from regard.training.learning import checkpoint
 from regard.training.models.captioner import Captioner
 from regard.training.models.vision import BackboneConfig, read_picture
 
-PICTURES = Path(__file__).parents[1] / "cli/pictures"
+PICTURES = Path(__file__).resolve().parents[1] / "cli/pictures"
 BATCH = 16
 NO_REPEAT = 3  # as captions are served
 
@@ -133,9 +134,9 @@ def torch_greedy(model: Captioner, work: Sequence[Pixels], lengths: Sequence[int
     token = torch.full((len(work),), BEGIN)
     kept: list[torch.Tensor] = []
     for _ in range(max(lengths)):
-        scores, state, attention = model.step(token, state, memory)
-        scores[:, : BEGIN + 1] = -torch.inf
-        token = scores.argmax(dim=1)
+        logits, state, attention = model.step(token, state, memory)
+        logits[:, : BEGIN + 1] = -torch.inf
+        token = logits.argmax(dim=1)
         kept.append(attention)
 
 
@@ -160,7 +161,7 @@ def engine_against_torch(model: Captioner, ours: OpenModel, work: Sequence[Pixel
     return {**found, "tokens_per_caption": statistics.mean(lengths)}
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Print the figures, as text or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="the checkpoint that the bundle was made of")
@@ -168,7 +169,7 @@ def main() -> int:
     parser.add_argument("--profile", help="default: what a server takes")
     parser.add_argument("--rounds", type=int, default=40, help="of a picture; a quarter as many batches (default: 40)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     torch.set_num_threads(1)
     model = cast(Any, checkpoint.load(options.run).model)
     if not isinstance(model, Captioner):

@@ -1,7 +1,6 @@
 """How much memory a server takes when a hundred callers send a photograph of twelve megapixels at once.
 
-It does not know models: without --models the captioner has no weights, so that what is measured is reading pictures and
-all around it. Every call must be answered, with a caption or with RESOURCE_EXHAUSTED. Run it as a program.
+Run as `python -m regard.benches.pictures`. Every call must be answered, with a caption or with RESOURCE_EXHAUSTED.
 """
 
 from __future__ import annotations
@@ -9,45 +8,45 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import io
 import multiprocessing
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import grpc
 import numpy as np
 from PIL import Image
-from tests.server.caption_fakes import FakeCaptioner, write_caption_bundle
-from tests.server.picture_files import jpeg, scene
 
-from regard.server.bundle.bundle import LoadedBundle
 from regard.server.front.application import running_server
 from regard.server.settings import ServerSettings
 from regard.v1 import captioning_pb2, captioning_pb2_grpc
 
+MODELS = Path(__file__).resolve().parents[1] / "models"
 WIDTH, HEIGHT = 4000, 3000
 MOST_MEBIBYTES = 1536
 
 
-def photograph(*, noise: int, progressive: bool) -> bytes:
-    """A JPEG file as large as those of cameras: the scene, with noise of so many levels."""
-    pixels = np.asarray(scene(WIDTH, HEIGHT)).astype(np.int16)
+def photograph(*, width: int, height: int, noise: int, progressive: bool) -> bytes:
+    """A JPEG file as large as those of cameras: areas of colour, with noise of so many levels."""
+    pixels = np.full((height, width, 3), (220, 40, 40), dtype=np.int16)
+    pixels[: height // 2, width // 2 :] = (40, 180, 60)
+    pixels[height // 2 :, : width // 2] = (40, 70, 220)
     pixels += np.random.default_rng(0).integers(-noise, noise + 1, pixels.shape, dtype=np.int16)
+    stream = io.BytesIO()
     picture = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
-    return jpeg(picture, quality=90, subsampling=2, progressive=progressive)
+    picture.save(stream, format="JPEG", quality=90, subsampling=2, progressive=progressive)
+    return stream.getvalue()
 
 
-def serve(folder: Path, weightless: bool, pipe: Connection) -> None:
+def serve(folder: Path, pipe: Connection) -> None:
     """Serve until told to stop; tells the port first and the peak of memory in MiB last."""
-
-    def open_weightless(_: LoadedBundle) -> FakeCaptioner:
-        return FakeCaptioner()
 
     async def run() -> None:
         settings = ServerSettings(models=(folder,), address="127.0.0.1:0", metrics_address="off", workers=2)
-        async with running_server(settings, open_bundle=open_weightless if weightless else None) as front:
+        async with running_server(settings) as front:
             pipe.send(front.port)
             await asyncio.to_thread(pipe.recv)
             pipe.send(peak())
@@ -80,34 +79,42 @@ async def send(port: int, data: bytes, calls: int) -> collections.Counter[str]:
     return collections.Counter(await asyncio.gather(*(one() for _ in range(calls))))
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Measure; 1 if a call ended otherwise or the memory is too much."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--calls", type=int, default=100, help="at once (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=WIDTH, help="pixels (default: %(default)s)")
+    parser.add_argument("--height", type=int, default=HEIGHT, help="pixels (default: %(default)s)")
     parser.add_argument("--noise", type=int, default=8, help="levels; 8 makes about 6 MB of a picture")
     parser.add_argument("--progressive", action="store_true")
-    parser.add_argument("--models", type=Path, metavar="DIR", help="serve the captioner in it")
-    arguments = parser.parse_args()
-    data = photograph(noise=arguments.noise, progressive=arguments.progressive)
-    with tempfile.TemporaryDirectory() as folder:
-        if arguments.models is None:
-            write_caption_bundle(Path(folder))
-        ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        server = multiprocessing.get_context("spawn").Process(
-            target=serve, args=(arguments.models or Path(folder), arguments.models is None, theirs)
-        )
-        server.start()
+    parser.add_argument(
+        "--models", type=Path, metavar="DIR", default=MODELS, help="serve the captioner in it (the embedded)"
+    )
+    arguments = parser.parse_args(argv)
+    data = photograph(
+        width=arguments.width, height=arguments.height, noise=arguments.noise, progressive=arguments.progressive
+    )
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    server = context.Process(target=serve, args=(arguments.models, theirs))
+    server.start()
+    theirs.close()  # so that a server that does not come up ends the wait for its port
+    try:
         port = ours.recv()
-        began = time.monotonic()
-        ended = asyncio.run(send(port, data, arguments.calls))
-        seconds = time.monotonic() - began
-        ours.send("stop")
-        most = ours.recv()
+    except EOFError:
         server.join()
+        sys.stderr.write(f"the server ended with {server.exitcode}\n")
+        return 1
+    began = time.monotonic()
+    ended = asyncio.run(send(port, data, arguments.calls))
+    seconds = time.monotonic() - began
+    ours.send("stop")
+    most = ours.recv()
+    server.join()
     kind = "progressive" if arguments.progressive else "baseline"
     sys.stdout.write(
-        f"{arguments.calls} callers, {WIDTH} x {HEIGHT} {kind} JPEG of {len(data) / 1e6:.1f} MB: {dict(ended)} "
-        f"in {seconds:.1f} s, peak memory {most:.0f} MiB (at most {MOST_MEBIBYTES})\n"
+        f"{arguments.calls} callers, {arguments.width} x {arguments.height} {kind} JPEG of {len(data) / 1e6:.1f} MB: "
+        f"{dict(ended)} in {seconds:.1f} s, peak memory {most:.0f} MiB (at most {MOST_MEBIBYTES})\n"
     )
     return 0 if most < MOST_MEBIBYTES and set(ended) <= {"OK", "RESOURCE_EXHAUSTED"} else 1
 

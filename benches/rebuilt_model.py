@@ -1,7 +1,4 @@
-"""Rebuilds the torch model of a bundle from its portable graphs, so that both can be timed on the same weights.
-
-Does not know how either is run.
-"""
+"""Rebuilds the torch model of a bundle from its portable graphs, so that both can be timed on the same weights."""
 
 from pathlib import Path
 

@@ -19,18 +19,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rebuilt_model import rebuild
 
+from regard.benches.rebuilt_model import rebuild
 from regard.client import Client
+from regard.loadtest.base.processes import child_environment
+from regard.loadtest.load.corpus import read_sentences
 from regard.server.bundle.bundle import load_bundle
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.observer import TokenKind
 from regard.server.request import CallContext, DecodeRequest, DecodeResult, ModelKey, SearchOptions
 from regard.server.runtime.session import open_model
 from regard.server.text.tokenization import TextPipeline
+from regard.training.data.vocabulary import BEGIN, END
 from regard.training.models.rnn import Rnn
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 ROWS = 32
 
 
@@ -93,18 +96,18 @@ def torch_greedy(model: Rnn, batches: Sequence[Sequence[DecodeRequest]]) -> int:
                 source[row, : len(request.source)] = torch.tensor(request.source)
             limit = torch.tensor([request.search.max_length for request in batch])
             memory, state = model.encode(source, length)
-            token = torch.full((len(batch),), 2)
+            token = torch.full((len(batch),), BEGIN)
             alive = torch.ones(len(batch), dtype=torch.bool)
             kept: list[torch.Tensor] = []
             step = 0
             while bool(alive.any()):
-                scores, state, attention = model.step(token, state, memory)
-                scores[:, :3] = -torch.inf
-                token = scores.argmax(dim=1)
+                logits, state, attention = model.step(token, state, memory)
+                logits[:, : BEGIN + 1] = -torch.inf
+                token = logits.argmax(dim=1)
                 kept.append(attention)
                 step += 1
                 tokens += int(alive.sum())
-                alive &= (token != 3) & (step <= limit)
+                alive &= (token != END) & (step <= limit)
     return tokens
 
 
@@ -175,7 +178,7 @@ def server_start_and_memory(models: Path, sentences: Sequence[str]) -> dict[str,
         command = [sys.executable, "-m", "regard.server", "--models", str(models), "--address", "127.0.0.1:0"]
         command += ["--port-file", str(port_file), "--metrics-address", "off", "--log-level", "error"]
         start = time.perf_counter()
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)  # noqa: S603
+        process = subprocess.Popen(command, env=child_environment(), stdout=subprocess.DEVNULL)  # noqa: S603
         try:
             while not (port_file.is_file() and port_file.read_text().strip()):
                 if process.poll() is not None:
@@ -194,17 +197,18 @@ def server_start_and_memory(models: Path, sentences: Sequence[str]) -> dict[str,
     return {"seconds_to_ready": ready, "peak_megabytes": peak}
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Print the figures, as text or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle", type=Path, default=ROOT / "models/en-es-rnn/1", help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved repetitions (default: %(default)s)")
     parser.add_argument("--copies", type=int, default=4, help="times the built-in sentences (default: %(default)s)")
+    parser.add_argument("--sentences", type=int, metavar="N", help="so many of them only, for a quick look (all)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args()
-    sentences = (ROOT / "loadtest/load/sentences.txt").read_text().splitlines() * options.copies
-    order = np.random.default_rng(0).permutation(len(sentences))
-    sentences = [sentences[index] for index in order]
+    options = parser.parse_args(argv)
+    texts = list(read_sentences()) * options.copies
+    order = np.random.default_rng(0).permutation(len(texts))
+    sentences = [texts[index] for index in order][: options.sentences]
     figures = {
         profile: engine_against_torch(options.bundle, sentences, options.rounds, profile)
         for profile in ("cpu", "portable")

@@ -1,6 +1,6 @@
 """`regard bench engine`: our decode engine beside CTranslate2, on the same weights, in turn.
 
-It does not know engines: each is a process of its own that takes sentences as ids and says how long it took.
+Each engine is a process of its own that takes sentences as ids and says how long it took.
 """
 
 import json
@@ -104,6 +104,9 @@ def command(arguments: Namespace) -> int:
     if problem := _wrong(arguments):
         sys.stderr.write(f"regard bench engine: {problem}\n")
         return 2
+    if missing := _missing(arguments):
+        sys.stderr.write("".join(f"regard bench engine: {each}\n" for each in missing))
+        return 1
     try:
         if arguments.from_json:
             figures = join([json.loads(path.read_text(encoding="utf-8")) for path in arguments.from_json])
@@ -214,12 +217,6 @@ def _vocabulary_map(arguments: Namespace, described: dict[str, Any], stack: Exit
 
 def _ctranslate2(arguments: Namespace, options: list[str]) -> LineProcess:
     python: Path = arguments.ctranslate2_python
-    if not python.is_file():
-        raise ProcessFault(
-            f"{python} is missing. CTranslate2 has an environment of its own: make ctranslate2, or "
-            f"python3 -m venv DIR && DIR/bin/pip install -r {REQUIREMENTS}, and name DIR/bin/python by "
-            "--ctranslate2-python"
-        )
     script = Path(__file__).with_name("ctranslate2_lines.py")
     # Nothing of our own environment: the script needs none of it.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -261,6 +258,28 @@ def _sentences(arguments: Namespace, ours: LineProcess) -> Sentences:
     texts = tuple(dict.fromkeys(text for text in texts if text.strip()))[:_TOKENIZED]
     found = ours.ask("tokenize", texts=texts, language=arguments.language)["sources"]
     return of_one_length(found, tokens=arguments.source_tokens, origin=origin)
+
+
+def _missing(arguments: Namespace) -> list[str]:
+    """What a measurement needs and does not find, all of it, before anything is started."""
+    if arguments.from_json:
+        return []
+    missing: list[str] = []
+    python: Path = arguments.ctranslate2_python
+    if not python.is_file():
+        missing.append(
+            f"{python} is missing. CTranslate2 has an environment of its own: make ctranslate2, or "
+            f"python3 -m venv DIR && DIR/bin/pip install -r {REQUIREMENTS}, and name DIR/bin/python by "
+            "--ctranslate2-python"
+        )
+    missing += [
+        f"--checkpoint {arguments.checkpoint} has no {name}: it is a folder that regard train wrote, such as RUN/best"
+        for name in ("model.safetensors", "config.json")
+        if not (arguments.checkpoint / name).is_file()
+    ]
+    if not arguments.bundle.is_dir():
+        missing.append(f"--bundle {arguments.bundle} is no folder: regard export {arguments.checkpoint} makes a bundle")
+    return missing
 
 
 def _words(text: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""Treats SIGTERM like Ctrl-C, so that a measurement ends the processes that it started."""
+"""Treats SIGTERM like Ctrl-C, so that a measurement that is ended takes with it what it started.
+
+A signal that this process was started to ignore stays ignored, as by `nohup make test &`.
+"""
 
 import signal
 import threading
@@ -15,9 +18,9 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 def ended_by_sigterm() -> Generator[None]:
     """Let SIGTERM raise SystemExit inside the block, where Python would end at once and leave private servers behind.
 
-    It does nothing outside the main thread, which alone may handle signals; nor does `held_back`.
+    Like `held_back`, it does nothing outside the main thread, which alone may handle signals.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not _heeded(signal.SIGTERM):
         yield
         return
     before = signal.signal(signal.SIGTERM, _end)
@@ -29,10 +32,7 @@ def ended_by_sigterm() -> Generator[None]:
 
 @contextmanager
 def held_back() -> Generator[None]:
-    """Let SIGTERM and Ctrl-C wait for the end of the block: between a process's start and a name for it, say.
-
-    A signal that this process was started to ignore stays ignored.
-    """
+    """Let SIGTERM and Ctrl-C wait for the end of the block: between a process's start and a name for it, say."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -41,8 +41,7 @@ def held_back() -> Generator[None]:
     def note(number: int, frame: FrameType | None) -> None:
         arrived.append(number)
 
-    heeded = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, note) for number in heeded}
+    before = {number: signal.signal(number, note) for number in _ENDING if _heeded(number)}
     try:
         yield
     finally:
@@ -50,6 +49,11 @@ def held_back() -> Generator[None]:
             signal.signal(number, handler)
         for number in arrived[:1]:
             signal.raise_signal(number)
+
+
+def _heeded(number: int) -> bool:
+    """Whether a signal is neither ignored nor handled by code outside Python (None), which could not be put back."""
+    return signal.getsignal(number) not in (signal.SIG_IGN, None)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

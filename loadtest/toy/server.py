@@ -173,7 +173,9 @@ async def _serve(port_file: Path) -> None:
     await server.start()
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, over.set)
+        # Whoever starts a process with SIGINT ignored wants Ctrl-C to spare it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, over.set)
     write_text(port_file, str(port))
     await over.wait()
     await server.stop(grace=0.1)

@@ -3,6 +3,7 @@
 import io
 import re
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +45,13 @@ class Refusing:
         return Reply("UNAVAILABLE", "gone", TranslateResponse(), 0.0)
 
 
-def outcome(*, ok: bool) -> Outcome:
-    return Outcome("T01", "something", "this", "that", ok)
+def showing(*, ok: bool) -> Callable[[CaseServer], list[Outcome]]:
+    """A case that shows one outcome on any server."""
+
+    def attempt(_: CaseServer) -> list[Outcome]:
+        return [Outcome("T01", "something", "this", "that", ok)]
+
+    return attempt
 
 
 def served_by(monkeypatch: pytest.MonkeyPatch, server: object) -> None:
@@ -60,15 +66,15 @@ def test_what_a_case_has_shown_is_printed_before_the_next_is_tried(
 ) -> None:
     printed: list[str] = []
 
-    def first(_: CaseServer) -> list[Outcome]:
-        return [outcome(ok=True)]
-
     def second(_: CaseServer) -> list[Outcome]:
         printed.append(capsys.readouterr().out)
         return []
 
     served_by(monkeypatch, Answering())
-    assert main(["--address", "here", "--no-tests"], {"T01": Case("one", first), "T03": Case("two", second)}) == 0
+    assert (
+        main(["--address", "here", "--no-tests"], {"T01": Case("one", showing(ok=True)), "T03": Case("two", second)})
+        == 0
+    )
     assert "something" in printed[0]
     assert re.search("1 trials of 1 cases in .* 0 not as expected", capsys.readouterr().out)
 
@@ -77,7 +83,7 @@ def test_an_outcome_that_is_not_as_expected_fails_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served_by(monkeypatch, Answering())
-    assert main(["--address", "here", "--no-tests"], {"T01": Case("one", lambda _: [outcome(ok=False)])}) == 1
+    assert main(["--address", "here", "--no-tests"], {"T01": Case("one", showing(ok=False))}) == 1
     assert "MISMATCH" in capsys.readouterr().out
 
 
@@ -87,7 +93,7 @@ def test_a_server_that_is_gone_after_a_case_fails_the_run_at_once(
     def unreached(_: CaseServer) -> list[Outcome]:
         raise AssertionError("tried on a server that is gone")
 
-    cases = {"T01": Case("one", lambda _: [outcome(ok=True)]), "T03": Case("two", unreached)}
+    cases = {"T01": Case("one", showing(ok=True)), "T03": Case("two", unreached)}
     served_by(monkeypatch, Refusing())
     assert main(["--address", "here", "--no-tests"], cases) == 1
     assert "UNAVAILABLE" in capsys.readouterr().out
@@ -100,7 +106,7 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_cases_are_tried_on_a_server_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     """On the model without weights, whose translations say nothing but whose bounds hold."""
-    options = ["--models", str(NULL.parent), "--no-tests"]
+    options = ["--models", str(NULL.parents[1]), "--no-tests"]
     assert main([*options, "--only", "T01", "--only", "T11", "--only", "D08"]) == 0, capsys.readouterr().out
     assert "of 3 cases" in capsys.readouterr().out
 

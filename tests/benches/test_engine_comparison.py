@@ -291,6 +291,9 @@ def test_wrong_options_are_told(argv: list[str], code: int, said: str, capsys: p
     assert said in capsys.readouterr().err
 
 
-def test_a_bundle_without_a_precision_to_compare_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(parsed("--checkpoint", "x", "--bundle", NULL, "--precisions", "int8")) == 1
+def test_a_bundle_without_a_precision_to_compare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("model.safetensors", "config.json"):
+        (tmp_path / name).touch()
+    found = ["--checkpoint", str(tmp_path), "--ctranslate2-python", sys.executable]
+    assert command(parsed(*found, "--bundle", NULL, "--precisions", "int8")) == 1
     assert "has no int8 for the engine" in capsys.readouterr().err

@@ -74,6 +74,52 @@ def test_an_ignored_ctrl_c_stays_ignored_while_it_is_held_back_and_afterwards() 
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+def test_handlers_from_outside_python_are_left_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python cannot put them back: it reports each as None."""
+    before = signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patched:
+
+        def unknown(_: int) -> None:
+            return None
+
+        patched.setattr(signal, "getsignal", unknown)
+        with ended_by_sigterm(), held_back():
+            pass
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+PROGRAM = """
+import subprocess, sys, time
+from regard.loadtest.base.processes import child
+from regard.loadtest.base.termination import ended_by_sigterm
+with ended_by_sigterm(), child(["-c", "import time; time.sleep(600)"], stdout=-3, stderr=-3) as started:
+    print(started.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_measurement_started_to_ignore_ctrl_c_is_spared_by_it_and_ends_with_its_children_at_sigterm() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        env=child_environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout:
+            started = psutil.Process(int(process.stdout.readline()))
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+        assert not started.is_running()
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_other_threads_leave_signals_alone() -> None:
     found: list[object] = []
 

@@ -1,0 +1,71 @@
+"""The benches run on toy sizes: both sides of a comparison do the same work, and every figure is there."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.export.captioners import SMALL, export_untrained
+
+from regard.benches import captions, pictures, recurrent
+from regard.benches.rebuilt_model import rebuild
+from regard.loadtest.commands import main as bench
+from regard.loadtest.load.corpus import read_sentences
+from regard.server.bundle.bundle import load_bundle
+from regard.server.engine.engine import Engine, EngineSettings
+from regard.server.runtime.session import open_model
+
+RECURRENT = recurrent.ROOT / "models/en-es-rnn/1"
+
+
+def test_the_rebuilt_model_decodes_as_many_tokens_as_the_engine() -> None:
+    loaded = load_bundle(RECURRENT, profile="portable")
+    opened = open_model(loaded, device="cpu", intra_op_threads=1)
+    engine = Engine({loaded.key: opened}, EngineSettings(workers=1, rows=16, queue_limit=100), recurrent.NoObserver())
+    work = recurrent.requests(RECURRENT, read_sentences()[:6], keep_attention=True)
+    engine.start()
+    found = recurrent.decode(engine, loaded.key, work)
+    engine.stop(5.0)
+    tokens = sum(len(result.hypotheses[0].tokens) + 1 for result in found)
+    assert recurrent.torch_greedy(rebuild(RECURRENT), [work]) == tokens
+
+
+def test_make_bench_measures_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert recurrent.main(["--rounds", "1", "--sentences", "4", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert {"cpu", "portable", "server"} <= set(figures)
+    assert all(value > 0 for part in ("cpu", "portable", "server") for value in figures[part].values())
+
+
+def test_a_captioner_is_measured_against_its_backbone_and_against_torch(tmp_path: Path) -> None:
+    made = export_untrained(replace(SMALL, values=24, hidden=32, attention=16), recipe="toy_squares", root=tmp_path)
+    ours = open_model(load_bundle(made.folder), device="cpu", intra_op_threads=1)
+    work = captions.pictures(made.captioner.backbone.config)[:4]
+    for found in (
+        captions.encode_against_backbone(made.captioner, ours, work, rounds=3),
+        captions.engine_against_torch(made.captioner, ours, work, rounds=3),
+    ):
+        assert found["ratio_lower_quartile"] <= found["ratio_median"] <= found["ratio_upper_quartile"]
+        assert all(math.isfinite(value) and value >= 0 for value in found.values())
+
+
+def test_callers_with_large_pictures_are_all_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pictures.main(["--calls", "3", "--width", "400", "--height", "300"]) == 0
+    assert "3 callers, 400 x 300 baseline JPEG" in capsys.readouterr().out
+
+
+def test_bench_engine_names_all_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--checkpoint", str(tmp_path / "run"), "--ctranslate2-python", str(tmp_path / "python")]
+    assert bench(["engine", *options, "--bundle", str(tmp_path / "bundle")]) == 1
+    err = capsys.readouterr().err
+    assert "make ctranslate2" in err
+    assert "run has no model.safetensors" in err
+    assert "bundle is no folder" in err
+
+
+def test_bench_engine_without_weights_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(["engine"]) == 2
+    assert "name the weights by --checkpoint" in capsys.readouterr().err
