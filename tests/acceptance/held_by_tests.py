@@ -21,7 +21,7 @@ HELD_BY: Mapping[str, Sequence[str]] = {
     "D02": ("server/services/test_captions.py::test_a_model_that_never_ends_gives_a_cut_caption_with_its_maps",),
     "D03": (
         "server/engine/test_engine_pool.py::test_a_beam_as_wide_as_all_targets_finds_the_best_of_all",
-        "server/search/test_search.py::test_candidates_are_those_of_a_full_sort",
+        "server/search/test_candidates.py::test_candidates_are_those_of_a_full_sort",
     ),
     "D08": ("server/engine/test_engine_pool.py::test_a_beam_wider_than_the_vocabulary_works",),
     "D12": (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageCms, ImageDraw
-from tests.server.picture_files import bomb, deep_png, saved, turned
+from tests.server.picture_files import bomb, deep_png, rotated, saved
 
 WIDTH, HEIGHT = 240, 160
 # Pillow's types of this module are incomplete.
@@ -36,8 +36,8 @@ def picture_inputs() -> dict[str, bytes]:
         **_kinds_of_files(scene),
         **_hidden_colours(scene),
         **_animations(scene),
-        **{f"I08_exif_orientation_{number}.jpg": turned(number, "JPEG", scene) for number in (3, 5, 6, 8)},
-        "I08_exif_orientation_6.png": turned(6, "PNG", scene),
+        **{f"I08_exif_orientation_{number}.jpg": rotated(number, "JPEG", scene) for number in (3, 5, 6, 8)},
+        "I08_exif_orientation_6.png": rotated(6, "PNG", scene),
         **_damaged(scene),
         "I11_bomb_13300x13300_1bit.png": bomb(13_300),
         "I11_bomb_20000x20000_1bit.png": bomb(20_000),
