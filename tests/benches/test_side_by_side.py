@@ -40,6 +40,7 @@ def test_make_bench_measures_every_figure(capsys: pytest.CaptureFixture[str]) ->
     assert all(value > 0 for part in ("cpu", "portable", "server") for value in figures[part].values())
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # torch's exporter, about torch itself
 def test_a_captioner_is_measured_against_its_backbone_and_against_torch(tmp_path: Path) -> None:
     made = export_untrained(replace(SMALL, values=24, hidden=32, attention=16), recipe="toy_squares", root=tmp_path)
     ours = open_model(load_bundle(made.folder), device="cpu", intra_op_threads=1)
