@@ -23,7 +23,7 @@ CONFIG = "config"
 # Kubernetes sets these for a Service named "regard" or "regard-..."; they are no settings of ours.
 _SERVICE_LINK = re.compile(r"REGARD_(.*_)?(SERVICE_(HOST|PORT(_.*)?)|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_.*)?)")
 # Other commands of the project read these, from the same environment.
-_OF_OTHER_COMMANDS = frozenset({"REGARD_CASES", "REGARD_DATA"})
+_OF_OTHER_COMMANDS = frozenset({"REGARD_DATA"})
 _LISTED = ("models",)
 _DESCRIPTION = """\
 Serve every model bundle under --models over gRPC, with the attention of each answer kept.

@@ -112,7 +112,7 @@ def test_variables_that_kubernetes_sets_for_a_service_are_left_alone() -> None:
 
 
 def test_variables_of_other_commands_of_the_project_are_left_alone() -> None:
-    assert read(environment={"REGARD_DATA": "data", "REGARD_CASES": "all"}) == ServerSettings()
+    assert read(environment={"REGARD_DATA": "data"}) == ServerSettings()
 
 
 def test_help_shows_every_flag_and_examples() -> None:
