@@ -1,7 +1,6 @@
 """Each tree of errors that a docstring draws is the tree that the classes are."""
 
 import ast
-import inspect
 import re
 from importlib import import_module
 from types import ModuleType
@@ -16,7 +15,7 @@ def drawn(module: ModuleType) -> dict[str, str | None]:
     """Return the parent of each error in the docstring; None for the root."""
     above: list[tuple[int, str]] = []
     tree: dict[str, str | None] = {}
-    for line in (inspect.getdoc(module) or "").splitlines():
+    for line in (module.__doc__ or "").splitlines():
         found = LINE.match(line)
         if found is None or not (above or found["lead"].strip(" ") or line.startswith(" ")):
             continue
