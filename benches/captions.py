@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.benches.recurrent import NoObserver, decode
-from regard.server.bundle.bundle import load_bundle
+from regard.contract.bundle import load_bundle
 from regard.server.engine.engine import Engine, EngineSettings
 from regard.server.request import CallContext, DecodeRequest, Pixels, SearchOptions
 from regard.server.runtime.session import OpenModel, open_model

@@ -22,12 +22,13 @@ import torch
 
 from regard.benches.rebuilt_model import rebuild
 from regard.client import Client
+from regard.contract.bundle import load_bundle
+from regard.contract.names import ModelKey
 from regard.loadtest.base.processes import child_environment
 from regard.loadtest.load.corpus import read_sentences
-from regard.server.bundle.bundle import load_bundle
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.observer import TokenKind
-from regard.server.request import CallContext, DecodeRequest, DecodeResult, ModelKey, SearchOptions
+from regard.server.request import CallContext, DecodeRequest, DecodeResult, SearchOptions
 from regard.server.runtime.session import open_model
 from regard.server.text.tokenization import TextPipeline
 from regard.training.data.vocabulary import BEGIN, END

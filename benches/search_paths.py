@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regard.contract.bundle import load_bundle
+from regard.contract.errors import BundleError
 from regard.loadtest.base.environment import command_line, environment
-from regard.server.bundle.bundle import load_bundle
 from regard.server.engine.engine_settings import EngineSettings
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
@@ -148,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--blocks must be at least 1")
     try:
         paths = SearchPaths(options.bundle)
-    except StartupError as error:
+    except (StartupError, BundleError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     where = environment(command_line())

@@ -1,1 +1,4 @@
-"""What a bundle must say of itself: pure functions of its manifest, for whoever writes and whoever reads one."""
+"""What a bundle must be: one statement that export writes by, `regard verify` checks and the server opens by.
+
+A directory enters, a checked and frozen `LoadedBundle` or a `BundleError` leaves. No session is opened here.
+"""

@@ -10,8 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from regard.contract.bundle import check_limits, read_attention
+from regard.contract.target_vocabulary import pack_tokens
+from regard.contract.vocabulary import check_no_added_tokens, check_vocabulary, read_tokenizer
 from regard.export.bundle.writer import TOKENIZER, Bundle
-from regard.export.errors import BundleError, ParityError
+from regard.export.errors import BundleError, ParityError, as_export_error
 from regard.export.families.captioner_manifest import describe_captioner
 from regard.export.families.captioner_profiles import export_captioner
 from regard.export.families.cuda_profile import export_cuda
@@ -31,8 +34,7 @@ from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import LARGEST_TARGET, Source
 from regard.export.ports import ModelPorts
 from regard.export.provenance import describe_origin
-from regard.export.surgery.vocabularies import Vocabularies, pack_tokens
-from regard.export.verify import check_tokenizer
+from regard.export.surgery.vocabularies import Vocabularies
 from regard.training.data.translation_data import Corpus
 from regard.training.data.vocabulary import BEGIN, END, PAD, UNKNOWN
 from regard.training.learning.checkpoint import Checkpoint, find, load
@@ -125,7 +127,12 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     manifest.profiles.extend(profiles)
     if isinstance(checkpoint.model, Captioner):
         describe_captioner(manifest, checkpoint.model)
-    check_tokenizer(manifest, files)
+    with as_export_error():
+        check_limits(manifest, least_source=1 if manifest.HasField("image") else 2)
+        read_attention(manifest.attention)
+        opened = read_tokenizer(files[TOKENIZER], TOKENIZER)
+        check_vocabulary(opened, manifest.tokenizer)
+        check_no_added_tokens(opened, TOKENIZER)
     return Bundle(manifest, files)
 
 

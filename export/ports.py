@@ -13,6 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.contract.ports import STATE_OUTPUT_PREFIX, TARGET, Axes
+from regard.contract.target_vocabulary import name_scores
+
 
 class Role(Enum):
     """What a tensor is to the engine."""
@@ -29,10 +32,8 @@ class Role(Enum):
     ATTENTION = "attention"
 
 
-Axes = tuple[str | int, ...]
-
-NEXT = "next."
-BATCH, SOURCE_AXIS, TARGET_AXIS = "batch", "source", "target"
+NEXT = STATE_OUTPUT_PREFIX
+BATCH, SOURCE_AXIS, TARGET_AXIS = "batch", "source", TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class ModelPorts:
     @property
     def scores(self) -> tuple[str, ...]:
         """Names of the step's scores: over all tokens, then over those of each target vocabulary."""
-        return ("scores", *map(_scores_of, self.target_vocabularies))
+        return ("scores", *map(name_scores, self.target_vocabularies))
 
     @property
     def picture(self) -> tuple[int, ...] | None:
@@ -111,15 +112,11 @@ class ModelPorts:
         return {NEXT + port.name: port.name for port in self.step.inputs if TARGET_AXIS in port.axes}
 
 
-def _scores_of(language: str) -> str:
-    return f"scores.{language.lower().replace('-', '_')}"
-
-
 def with_target_vocabularies(ports: ModelPorts, vocabularies: Mapping[str, NDArray[np.int64]]) -> ModelPorts:
     """Return the ports of a model that can also score the tokens of one target language alone."""
     scored = Port(name="scored_rows", role=Role.SCORED_ROWS, dtype="int64", axes=(1 + len(vocabularies),))
     scores = tuple(
-        Port(name=_scores_of(language), role=Role.SCORES, dtype="float32", axes=("batch", len(tokens)))
+        Port(name=name_scores(language), role=Role.SCORES, dtype="float32", axes=("batch", len(tokens)))
         for language, tokens in vocabularies.items()
     )
     step = GraphPorts((*ports.step.inputs, scored), (*ports.step.outputs, *scores))

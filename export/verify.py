@@ -1,37 +1,28 @@
-"""Verifies a bundle without what trained it: files, manifest, graphs, tokenizer, and that its profiles agree.
+"""Verifies a bundle without what trained it: the contract's reader first, then its graphs and that profiles agree.
 
-It does not know how the bundle was made.
+Opset, operators and where weights lie are read from the graph files where `onnx` is installed; where it is not, a line
+says that they were not. All else needs ONNX Runtime alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError
-from tokenizers import Tokenizer
 
-from regard.export.bundle.manifest import (
-    check_attention,
-    check_attention_ports,
-    check_image,
-    check_limits,
-    check_parity,
-    read_target_vocabularies,
-)
-from regard.export.bundle.writer import name_and_version, read_bundle
-from regard.export.errors import BundleError, ExportError
+from regard.contract.bundle import LoadedBundle, load_profiles
+from regard.contract.names import key_of_path
+from regard.contract.opened_graph import check_ports
+from regard.contract.ports import GraphSpec
+from regard.contract.vocabulary import check_no_added_tokens, open_tokenizer
+from regard.export.errors import BundleError, ExportError, as_export_error
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import Source, random_pictures, random_sources
 from regard.export.parity.runtime import Device, OnnxMachine
-from regard.export.ports import GraphPorts, ModelPorts, Port, Role
-from regard.export.surgery.checks import PLAIN, check_graph
-from regard.export.surgery.quantize import CONTRIB
+from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts, Port, Role
 from regard.v1 import bundle_pb2
 
 Say = Callable[[str], object]
@@ -49,32 +40,23 @@ def verify(folder: Path, say: Say, *, profile: str = "", device: Device = "cpu")
     Raises:
         ExportError: something does not hold; a sentence says what.
     """
-    bundle = read_bundle(folder)
-    manifest = bundle.manifest
-    if (manifest.name, manifest.version) != name_and_version(folder):
-        raise BundleError(f"{folder} holds {manifest.name}/{manifest.version}, another bundle than its path says.")
+    bundles = _read(folder, profile)
+    manifest = next(iter(bundles.values())).manifest
     say(f"files: {len(manifest.files)}, each as the manifest vouches for")
-    check_limits(manifest.limits)
-    check_attention(manifest.attention)
-    check_tokenizer(manifest, bundle.files)
     say(f"tokenizer: {manifest.tokenizer.vocabulary_size} entries, special ones where they should be")
-    names = [entry.name for entry in manifest.profiles]
-    if profile and profile not in names:
-        raise BundleError(f"There is no profile {profile!r}; the profiles are {', '.join(names)}.")
+    deep = _onnx_is_installed()
+    if not deep:
+        say("graphs: opset, operators and where weights lie are not checked, for that needs `pip install onnx`")
     machines: dict[str, tuple[OnnxMachine, ModelPorts]] = {}
     for entry in manifest.profiles:
-        machines[entry.name] = _open(entry, bundle.files, manifest)
-        check_attention_ports(manifest.attention, machines[entry.name][1])
-        check_image(manifest, machines[entry.name][1])
-        check_parity(entry, machines[entry.name][1])
-        say(f"profile {entry.name}: graphs have the promised ports, opset and IR, and ONNX Runtime opens them")
-    if manifest.default_profile not in machines:
-        raise BundleError(f"The default profile {manifest.default_profile!r} is not among {sorted(machines)}.")
-    reference = machines[names[0]]
+        machines[entry.name] = _open(entry, bundles[entry.name], deep=deep)
+        kept = "ports, opset and IR" if deep else "ports"
+        say(f"profile {entry.name}: graphs have the promised {kept}, and ONNX Runtime opens them")
+    names = list(machines)
     for entry in manifest.profiles:
         if entry.name in ([profile] if profile else names[1:] or names):
-            on_device = machines[entry.name] if device == "cpu" else _open(entry, bundle.files, manifest, device)
-            _compare(manifest.profiles[0], entry, reference, on_device[0], say)
+            candidate = machines[entry.name][0] if device == "cpu" else _run(entry, bundles[entry.name], device)
+            _compare(manifest.profiles[0], entry, machines[names[0]], candidate, say)
     for entry in manifest.profiles:
         if entry.parity.emulated and not (entry.name == profile and device != "cpu"):
             say(
@@ -83,88 +65,70 @@ def verify(folder: Path, say: Say, *, profile: str = "", device: Device = "cpu")
             )
 
 
-def check_tokenizer(manifest: bundle_pb2.Bundle, files: Mapping[str, bytes]) -> None:
-    """Check a bundle's tokenizer against its manifest. Raises BundleError if they do not belong together."""
-    entry = manifest.tokenizer
+def _onnx_is_installed() -> bool:
     try:
-        tokenizer = Tokenizer.from_str(files[entry.file].decode())
-    except KeyError as error:
-        raise BundleError(f"{entry.file!r} is not among the bundle's files.") from error
-    except Exception as error:  # tokenizers raises plain Exception
-        raise BundleError(f"{entry.file} is not a tokenizer: {error}") from error
-    if tokenizer.get_vocab_size() != entry.vocabulary_size:
-        raise BundleError(
-            f"{entry.file} has {tokenizer.get_vocab_size()} entries, "
-            f"but the model was made for {entry.vocabulary_size}."
-        )
-    special = {"<pad>": entry.pad_id, "<unk>": entry.unknown_id, "<s>": entry.begin_id, "</s>": entry.end_id}
-    for token, index in special.items():
-        if tokenizer.token_to_id(token) != index:
-            raise BundleError(
-                f"{entry.file} has id {tokenizer.token_to_id(token)} for {token}, but it must be {index}."
-            )
-    if tokenizer.encode("a").ids[-1] != entry.end_id:
-        raise BundleError(f"{entry.file} does not end what it encodes with </s>.")
-    if json.loads(tokenizer.to_str())["added_tokens"]:
-        raise BundleError(f"{entry.file} has added tokens: a text could spell </s> and end itself.")
+        import onnx  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
-def _open(
-    profile: bundle_pb2.Profile, files: Mapping[str, bytes], manifest: bundle_pb2.Bundle, device: Device = "cpu"
-) -> tuple[OnnxMachine, ModelPorts]:
-    contrib = profile.precision == bundle_pb2.PRECISION_INT8 or profile.state_in_place
-    domains = PLAIN | {CONTRIB} if contrib else PLAIN
-    described: list[GraphPorts] = []
-    for graph in (profile.encode, profile.step):
-        try:
-            model = onnx.load_model_from_string(files[graph.file])
-        except KeyError as error:
-            raise BundleError(f"{graph.file!r} is not among the bundle's files.") from error
-        except DecodeError as error:
-            raise BundleError(f"{graph.file} is not an ONNX graph.") from error
-        opset = next((entry.version for entry in model.opset_import if entry.domain == ""), 0)
-        if (opset, model.ir_version) != (graph.opset, graph.ir_version):
+def _read(folder: Path, profile: str) -> dict[str, LoadedBundle]:
+    """Read a bundle with the reader of the server; one entry for each profile, as the manifest lists them."""
+    with as_export_error():
+        key = key_of_path(folder)
+        bundles = load_profiles(folder)
+        loaded = next(iter(bundles.values()))
+        if loaded.key != key:
             raise BundleError(
-                f"{graph.file} has opset {opset} and IR {model.ir_version}, "
-                f"but the manifest says {graph.opset} and {graph.ir_version}."
+                f"{folder} holds {loaded.key.name}/{loaded.key.version}, another bundle than its path says"
             )
-        ports = GraphPorts(*(tuple(map(_port, side)) for side in (graph.inputs, graph.outputs)))
-        check_graph(model, ports, domains=domains)
-        described.append(ports)
-    encode, step = described
-    axes = {port.name: port.axes for port in step.outputs}
-    match axes.get(Role.SCORES.value), axes.get(Role.ATTENTION.value, ("batch", 0, 0, "source")):
-        case ("batch", int(predictable)), ("batch", int(layers), int(heads), "source" | int()):
-            pass
-        case scores, attention:
-            raise BundleError(f"Profile {profile.name!r} has scores {scores} and attention {attention}.")
-    ports = ModelPorts(
+        check_no_added_tokens(open_tokenizer(loaded.tokenizer_path), loaded.tokenizer_path.name)
+    if profile and profile not in bundles:
+        raise BundleError(f"There is no profile {profile!r}; the profiles are {', '.join(bundles)}.")
+    return bundles
+
+
+def _open(profile: bundle_pb2.Profile, bundle: LoadedBundle, *, deep: bool) -> tuple[OnnxMachine, ModelPorts]:
+    encode, step = _graph_ports(bundle.encode), _graph_ports(bundle.step)
+    if deep:
+        # Only where onnx is installed.
+        from regard.export.surgery.graph_files import check_graph_file
+
+        contrib = profile.precision == bundle_pb2.PRECISION_INT8 or profile.state_in_place
+        check_graph_file(bundle.encode.path, profile.encode, encode, contrib=contrib)
+        check_graph_file(bundle.step.path, profile.step, step, contrib=contrib)
+    machine = _run(profile, bundle, "cpu")
+    with as_export_error():
+        for graph, (inputs, outputs) in zip((bundle.encode, bundle.step), machine.real_ports(), strict=True):
+            check_ports(graph.inputs, inputs, f"{graph.path.name}: inputs")
+            check_ports(graph.outputs, outputs, f"{graph.path.name}: outputs")
+    return machine, ModelPorts(
         encode=encode,
         step=step,
-        vocabulary=manifest.tokenizer.vocabulary_size,
-        predictable=predictable,
-        layers=layers,
-        heads=heads,
-        target_vocabularies=read_target_vocabularies(manifest, step, predictable),
+        vocabulary=bundle.vocabulary_size,
+        predictable=bundle.predictable,
+        layers=bundle.layers,
+        heads=bundle.heads,
+        target_vocabularies={each.language: each.tokens for each in bundle.target_vocabularies},
     )
-    in_place = ports.shared if profile.state_in_place else None
-    if in_place and device != "cpu":
+
+
+def _run(profile: bundle_pb2.Profile, bundle: LoadedBundle, device: Device) -> OnnxMachine:
+    """Open the graphs of a profile on a device."""
+    if profile.state_in_place and device != "cpu":
         raise BundleError(f"Profile {profile.name!r} writes its state in place, which only a processor is asked to do.")
-    graphs = files[profile.encode.file], files[profile.step.file]
-    return OnnxMachine(*graphs, in_place=in_place, device=device), ports
+    shared = {NEXT + port.name: port.name for port in bundle.step.inputs if TARGET_AXIS in port.axes}
+    in_place = shared if profile.state_in_place else None
+    return OnnxMachine(bundle.encode.path.read_bytes(), bundle.step.path.read_bytes(), in_place=in_place, device=device)
 
 
-def _port(port: bundle_pb2.Port) -> Port:
-    try:
-        role = Role[bundle_pb2.PortRole.Name(port.role).removeprefix("PORT_ROLE_")]
-    except KeyError:
-        raise BundleError(f"{port.name!r} has no role.") from None
-    return Port(
-        name=port.name,
-        role=role,
-        dtype=port.dtype,
-        axes=tuple(int(axis) if axis.isdigit() else axis for axis in port.axes),
+def _graph_ports(graph: GraphSpec) -> GraphPorts:
+    sides = (
+        tuple(Port(name=port.name, role=Role(port.role), dtype=port.dtype.name, axes=port.axes) for port in side)
+        for side in (graph.inputs, graph.outputs)
     )
+    return GraphPorts(*sides)
 
 
 def _compare(
@@ -196,10 +160,11 @@ _DESCRIPTION = """\
 Verify a bundle without what trained it.
 
 Every file must be the one that bundle.json vouches for, with no other beside it; limits and alignment heads must be
-there and within what can be served; the graphs must have the promised ports, opset and IR, and open in the ONNX Runtime
-that is installed; the tokenizer must fit the model; every profile must have a record of how far it was from its model,
-on every port and within what was allowed; all profiles must compute the same, within what they promise, over sizes and
-padding, without NaN, and with attention that is exactly 0 on padding.
+there and within what can be served; the graphs must have the promised ports and open in the ONNX Runtime that is
+installed; where `onnx` is installed too, they must have the promised opset and IR and allowed operators alone; the
+tokenizer must fit the model; every profile must have a record of how far it was from its model, on every port and
+within what was allowed; all profiles must compute the same, within what they promise, over sizes and padding, without
+NaN, and with attention that is exactly 0 on padding.
 
 The profile cuda was compared with its model on a processor that rounded as a graphics card does. On a machine with such
 a card (`pip install '.[cuda]' onnx`), --device cuda runs it there and compares it with the first profile on the

@@ -133,10 +133,3 @@ class DecodeResult:
     hypotheses: tuple[Hypothesis, ...]
     timing: Timing
     encoder_attention: Weights | None = None
-
-
-class ModelKey(NamedTuple):
-    """Which model version a request is for."""
-
-    name: str
-    version: str

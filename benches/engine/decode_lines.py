@@ -28,7 +28,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from regard.benches.engine.operator_times import read_trace
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
+from regard.contract.bundle import LoadedBundle, load_bundle
+from regard.contract.errors import BundleError
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.errors import RegardError, StartupError
 from regard.server.observer import TokenKind
@@ -68,7 +69,7 @@ class EngineBench:
         """Do what a command says.
 
         Raises:
-            ValueError, KeyError, RegardError, StartupError: it cannot be done.
+            ValueError, KeyError, RegardError, BundleError: it cannot be done.
         """
         match command.pop("do", None):
             case "describe":
@@ -209,7 +210,7 @@ def serve(bench: EngineBench, commands: TextIO, answers: TextIO) -> None:
     for line in commands:
         try:
             answer = bench.answer(json.loads(line))
-        except (ValueError, KeyError, TypeError, RegardError, StartupError) as problem:
+        except (ValueError, KeyError, TypeError, RegardError, BundleError) as problem:
             answer = {"error": str(problem)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
@@ -223,7 +224,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         bench = EngineBench(arguments.bundle)
-    except StartupError as error:
+    except (StartupError, BundleError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     # Nothing but answers goes out, whatever a library may print.

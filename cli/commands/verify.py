@@ -7,7 +7,7 @@ import argparse
 
 from regard.cli.mount import mount, run_mounted
 
-EXTRA = "export"
+EXTRA = "serve"
 
 _MODULE = "regard.export.verify"
 

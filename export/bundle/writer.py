@@ -6,30 +6,26 @@ It does not know how graphs were made, nor who will serve them.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf import json_format
-from onnx import ModelProto
 
 from regard.atomic import replacing_folder
+from regard.contract.bundle import FORMAT_VERSION, MANIFEST, read_manifest
+from regard.contract.names import key_of_path
 from regard.export.bundle.card import render_card
-from regard.export.errors import BundleError
+from regard.export.errors import BundleError, as_export_error
 from regard.export.ports import GraphPorts, Port
 from regard.v1 import bundle_pb2
 
-FORMAT_VERSION = 1
-MANIFEST = "bundle.json"
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 CARD = "README.md"
 TOKENIZER = "tokenizer.json"
 LARGEST_BYTES = 25 * 1000 * 1000
-
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_VERSION = re.compile(r"[1-9][0-9]{0,8}")
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-LONGEST_NAME = 64
 
 
 class Bundle(NamedTuple):
@@ -39,20 +35,10 @@ class Bundle(NamedTuple):
     files: Mapping[str, bytes]
 
 
-def name_and_version(target: Path) -> tuple[str, str]:
-    """Return what NAME/VERSION at the end of a path says. Raises BundleError if it says nothing usable."""
-    name, version = target.absolute().parts[-2:]
-    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME or not _VERSION.fullmatch(version):
-        raise BundleError(
-            f"{target} does not end in NAME/VERSION: a name of at most {LONGEST_NAME} small letters, digits and single "
-            f"hyphens, and a version that is a positive integer of at most 9 digits, for example models/en-es-rnn/1."
-        )
-    return name, version
-
-
 def check_target(target: Path, *, replace: bool) -> None:
     """Check, before the work, that a bundle may be written there. Raises BundleError."""
-    name_and_version(target)
+    with as_export_error():
+        key_of_path(target)
     if target.exists() and not replace:
         raise BundleError(f"{target} exists already; --replace writes it anew.")
 
@@ -89,7 +75,7 @@ def write_bundle(
     manifest = bundle_pb2.Bundle()
     manifest.CopyFrom(bundle.manifest)
     manifest.format_version = FORMAT_VERSION
-    manifest.name, manifest.version = name_and_version(target)
+    manifest.name, manifest.version = key_of_path(target)
     files = {**bundle.files, CARD: render_card(manifest).encode()}
     del manifest.files[:]
     manifest.files.extend(
@@ -121,46 +107,8 @@ def read_bundle(folder: Path) -> Bundle:
 
     Raises BundleError that names the file and what is wrong with it.
     """
-    path = folder / MANIFEST
-    try:
-        manifest = json_format.Parse(path.read_text(encoding="utf-8"), bundle_pb2.Bundle())
-    except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror}.") from error
-    except (json_format.ParseError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path} is not a manifest: {error}") from error
-    if manifest.format_version != FORMAT_VERSION:
-        raise BundleError(
-            f"{path} has format version {manifest.format_version}, but this program reads version {FORMAT_VERSION}."
-        )
-    files: dict[str, bytes] = {}
-    for entry in manifest.files:
-        if not _FILE_NAME.fullmatch(entry.path) or entry.path == MANIFEST:
-            raise BundleError(f"{path} names {entry.path!r}, but files of a bundle lie beside its manifest.")
-        if (folder / entry.path).resolve().parent != folder.resolve():
-            raise BundleError(f"{folder / entry.path} is a link that leaves the bundle.")
-        try:
-            data = (folder / entry.path).read_bytes()
-        except OSError as error:
-            raise BundleError(f"{folder / entry.path} cannot be read: {error.strerror}.") from error
-        if len(data) != entry.size_bytes:
-            raise BundleError(
-                f"{folder / entry.path} has {len(data)} bytes, but the manifest says {entry.size_bytes}: "
-                f"it was cut off or replaced."
-            )
-        if hashlib.sha256(data).hexdigest() != entry.sha256:
-            raise BundleError(
-                f"{folder / entry.path} is not the file that the manifest vouches for: its SHA-256 differs."
-            )
-        if entry.path != CARD:
-            files[entry.path] = data
-    _check_names(folder, [entry.path for entry in manifest.files])
-    return Bundle(manifest, files)
-
-
-def _check_names(folder: Path, listed: Sequence[str]) -> None:
-    if len(set(listed)) < len(listed):
-        raise BundleError(f"{folder / MANIFEST} lists a file twice.")
-    for path in sorted(folder.iterdir()):
-        # A graph could take its weights from such a file, and no digest would cover them.
-        if path.name not in listed and path.name != MANIFEST:
-            raise BundleError(f"{path} is not among the files that the manifest lists; remove it.")
+    with as_export_error():
+        manifest, _ = read_manifest(folder)
+    return Bundle(
+        manifest, {entry.path: (folder / entry.path).read_bytes() for entry in manifest.files if entry.path != CARD}
+    )

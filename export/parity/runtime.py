@@ -6,13 +6,14 @@ The only file of the exporter that opens sessions; it does not know how a graph 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from regard.contract.opened_graph import RealPort
 from regard.export.errors import GraphError
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -64,6 +65,10 @@ class GraphSession:
                 "graphics card, with its driver and the CUDA and cuDNN libraries?"
             )
         self._floats = {port.name: _FLOATS[port.type] for port in self._session.get_inputs() if port.type in _FLOATS}
+        self.ports: tuple[Sequence[RealPort], Sequence[RealPort]] = (
+            self._session.get_inputs(),
+            self._session.get_outputs(),
+        )
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
@@ -143,6 +148,10 @@ class OnnxMachine:
         self._step = GraphSession(step, what="the step graph", threads=threads, device=device)
         self._in_place = in_place or {}
         self.provider = CUDA_PROVIDER if device == "cuda" else CPU_PROVIDER
+
+    def real_ports(self) -> tuple[tuple[Sequence[RealPort], Sequence[RealPort]], ...]:
+        """Inputs and outputs of encode and of step, as ONNX Runtime describes them."""
+        return self._encode.ports, self._step.ports
 
     def encode(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Read sources."""

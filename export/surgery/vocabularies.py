@@ -14,8 +14,6 @@ from regard.export.surgery.rewrite import add_constant, attributes, copy, tidy
 
 Vocabularies = Mapping[str, NDArray[np.int64]]
 
-_BITS = 8
-
 
 def collect_tokens(
     targets: Mapping[str, Iterable[Sequence[int]]], *, always: Iterable[int], never: Iterable[int], predictable: int
@@ -37,23 +35,6 @@ def collect_tokens(
         used[list(never)] = False
         collected[language] = np.flatnonzero(used).astype(np.int64)
     return collected
-
-
-def pack_tokens(tokens: NDArray[np.int64], predictable: int) -> bytes:
-    """Return ids as bits, as a manifest holds them: token 0 is the lowest bit of the first byte."""
-    bits = np.zeros(predictable, dtype=np.uint8)
-    bits[tokens] = 1
-    return np.packbits(bits, bitorder="little").tobytes()
-
-
-def unpack_tokens(packed: bytes, predictable: int) -> NDArray[np.int64]:
-    """Return what `pack_tokens` packed. Raises ValueError if it is of another size or holds ids beyond predictable."""
-    if len(packed) != -(-predictable // _BITS):
-        raise ValueError(f"{len(packed)} bytes cannot hold a bit for each of {predictable} tokens")
-    tokens = np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")).astype(np.int64)
-    if len(tokens) and tokens[-1] >= predictable:
-        raise ValueError(f"token {tokens[-1]} is beyond the {predictable} that can be predicted")
-    return tokens
 
 
 def score_vocabularies(step: ModelProto, ports: ModelPorts) -> ModelProto:

@@ -1,4 +1,4 @@
-"""Reads bundles from disk and finds the one that a name and version mean.
+"""Finds the bundle, language and task that a request means among those that a server holds.
 
-Directories enter, checked and frozen bundles leave. It does not know ONNX Runtime.
+Bundles that `regard.contract` read enter; the one that is meant, or a refusal for the caller, leaves.
 """

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from regard.server.bundle.bundle import MODEL_NAME, MODEL_VERSION, LoadedBundle, load_bundle
-from regard.server.bundle.tasks import Task
+from regard.contract.bundle import LoadedBundle, load_bundle
+from regard.contract.errors import BundleError as ContractError
+from regard.contract.names import MODEL_NAME, MODEL_VERSION, ModelKey
+from regard.contract.tasks import Task
 from regard.server.errors import BundleError, ModelNotFound, SettingsError, TaskNotServed
-from regard.server.request import ModelKey
 
 _ODD_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_ECHO = 24
@@ -79,7 +80,10 @@ class Registry:
         warnings: list[str] = []
         for root in roots:
             for directory in _find_directories(root, warnings):
-                bundle = load_bundle(directory, profile=profile)
+                try:
+                    bundle = load_bundle(directory, profile=profile)
+                except ContractError as error:
+                    raise BundleError(str(error)) from error
                 expected = ModelKey(directory.parent.name, directory.name)
                 if bundle.key != expected:
                     raise BundleError(

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.contract.ports import PortSpec
 from regard.server.bounds import longest_target
-from regard.server.bundle.ports import PortSpec
 from regard.server.request import DecodeRequest, Ids, Pixels
 from regard.server.search.rule import OutputVocabulary
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from regard.contract.names import ModelKey
 from regard.server.engine.decoder import Decoder
 from regard.server.engine.dispatch import Dispatch, WorkerSlot
 from regard.server.engine.engine_settings import EngineSettings
@@ -18,7 +19,7 @@ from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.worker import Worker
 from regard.server.errors import InvalidRequest, NotServing, RegardError
 from regard.server.observer import EngineObserver
-from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.request import DecodeRequest, DecodeResult
 from regard.server.search.searches import slots_needed
 
 __all__ = ["Engine", "EngineObserver", "EngineSettings", "Outcome", "Ticket"]

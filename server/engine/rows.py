@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.server.bundle.ports import STATE_OUTPUT_PREFIX
+from regard.contract.ports import STATE_OUTPUT_PREFIX
 from regard.server.engine.decoder import Decoder, Tensors
 from regard.server.engine.state_buffers import StateBuffers, buffer_shape
 from regard.server.request import Ids, Weights

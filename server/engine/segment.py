@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from regard.contract.names import ModelKey
 from regard.server.errors import RegardError
-from regard.server.request import DecodeRequest, DecodeResult, Hypothesis, ModelKey, Weights
+from regard.server.request import DecodeRequest, DecodeResult, Hypothesis, Weights
 from regard.server.search.searches import Search
 
 

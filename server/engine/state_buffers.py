@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.server.bundle.ports import TARGET, PortSpec
+from regard.contract.ports import TARGET, PortSpec
 
 Index = NDArray[np.intp]
 Buffer = NDArray[Any]

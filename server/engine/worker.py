@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from regard.server.bundle.ports import ENCODER_ATTENTION
+from regard.contract.names import ModelKey
+from regard.contract.ports import ENCODER_ATTENTION
 from regard.server.engine.decoder import Decoder, Tensors
 from regard.server.engine.engine_settings import EngineSettings
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.errors import CallCancelled, DeadlinePassed, EngineFault, RegardError
 from regard.server.observer import EngineObserver
-from regard.server.request import DecodeResult, ModelKey, Pixels, Timing
+from regard.server.request import DecodeResult, Pixels, Timing
 
 _log = logging.getLogger(__name__)
 

@@ -11,15 +11,16 @@ from typing import Protocol
 
 import numpy as np
 
+from regard.contract.bundle import LoadedBundle
+from regard.contract.names import ModelKey
 from regard.server import logs
-from regard.server.bundle.bundle import LoadedBundle
 from regard.server.bundle.registry import Registry
 from regard.server.engine.decoder import Decoder
 from regard.server.engine.engine import Engine, EngineSettings
 from regard.server.errors import BundleError, RegardError
 from regard.server.front.processors import available_processors
 from regard.server.metrics import Metrics
-from regard.server.request import CallContext, DecodeRequest, Ids, ModelKey, Pixels, SearchOptions
+from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
 from regard.server.runtime.session import CUDA, open_model, with_provider_profile
 from regard.server.services.submission import decode
 from regard.server.settings import EMBEDDED_DEFAULT, EMBEDDED_MODELS, ServerSettings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.image_input import ImageInput
 from regard.server.errors import InvalidRequest
 from regard.server.pictures.image_formats import READ, READ_IN_WORDS, holds_whole_jpeg, name_of
 from regard.server.settings import Limits

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.image_input import ImageInput
 from regard.server.pictures.image_header import read_header
 from regard.server.pictures.pixels import Picture, read_picture
 from regard.server.settings import Limits

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.image_input import ImageInput
 from regard.server.errors import InvalidRequest, UnknownColours
 from regard.server.pictures.image_colours import to_srgb
 from regard.server.pictures.image_header import Header, damaged, draft_request, opened

@@ -14,13 +14,15 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from regard.server.bundle.bundle import LoadedBundle
-from regard.server.bundle.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
+from regard.contract.bundle import LoadedBundle
+from regard.contract.errors import BundleError as ContractError
+from regard.contract.opened_graph import check_ports
+from regard.contract.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
 from regard.server.engine.decoder import Tensors
 from regard.server.engine.state_buffers import buffer_shape
 from regard.server.errors import BundleError, DeviceUnavailable
 from regard.server.request import Ids, Pixels
-from regard.server.runtime.graph_check import check_ports, describe
+from regard.server.runtime.graph_check import describe
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -295,6 +297,9 @@ def _open(
             "is there a graphics card, with its driver and the CUDA and cuDNN libraries?"
         )
     where = f"bundle {bundle.directory}: {spec.path.name}"
-    check_ports(spec.inputs, session.get_inputs(), f"{where}: inputs")
-    check_ports(spec.outputs, session.get_outputs(), f"{where}: outputs")
+    try:
+        check_ports(spec.inputs, session.get_inputs(), f"{where}: inputs")
+        check_ports(spec.outputs, session.get_outputs(), f"{where}: outputs")
+    except ContractError as error:
+        raise BundleError(str(error)) from error
     return session

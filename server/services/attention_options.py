@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from regard.contract.bundle import LoadedBundle
 from regard.server.bounds import check_within
-from regard.server.bundle.bundle import LoadedBundle
 from regard.server.errors import InvalidRequest, UnsupportedByModel
 from regard.server.services.alignment import Encoding
 from regard.v1 import attention_pb2

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
+from regard.contract.names import ModelKey
+from regard.contract.tasks import Task
 from regard.server.bundle.registry import Registry
-from regard.server.bundle.tasks import Task, need_task
+from regard.server.bundle.task_check import need_task
 from regard.server.errors import CallerError, EngineFault, RegardError
 from regard.server.metrics import Metrics
-from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.request import DecodeRequest, DecodeResult
 from regard.server.services.call import Call
 
 Item = TypeVar("Item")

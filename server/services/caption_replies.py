@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.image_input import ImageInput
 from regard.server.pictures.pixels import Picture
 from regard.server.request import DecodeResult, Hypothesis, Weights
 from regard.server.services.alignment import Encoding, merge_targets

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
+from regard.contract.names import ModelKey
+from regard.contract.tasks import Task
 from regard.server.bundle.registry import Registry
-from regard.server.bundle.tasks import Task
 from regard.server.errors import CallerError, RegardError
 from regard.server.metrics import Metrics
 from regard.server.pictures.picture_reader import PictureReader
 from regard.server.pictures.pixels import Picture
-from regard.server.request import CallContext, DecodeRequest, ModelKey
+from regard.server.request import CallContext, DecodeRequest
 from regard.server.services.call import Call, PendingReply
 from regard.server.services.call_parts import Decode, Prepared, decode_items, find_model, is_small, raise_call_errors
 from regard.server.services.caption_replies import write_caption
@@ -52,7 +53,7 @@ class CaptionService:
         """
         bundle = find_model(self.registry, request.model, request.version, Task.CAPTIONING, call)
         image = bundle.image
-        assert image is not None  # `regard.server.bundle.bundle` saw to it
+        assert image is not None  # `regard.contract.bundle` saw to it
         options = read_caption_request(request, bundle=bundle, limits=self.limits)
         # The message is a second copy: gRPC holds the request bytes until the end of the call.
         copied = request.ByteSize()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from regard.contract.bundle import LoadedBundle
+from regard.contract.tasks import Task
 from regard.server.bounds import check_within, longest_target
-from regard.server.bundle.bundle import LoadedBundle
-from regard.server.bundle.tasks import Task
 from regard.server.engine.request_check import LONGEST_NGRAM
 from regard.server.errors import InvalidRequest
 from regard.server.request import SearchOptions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
 from regard.server.errors import InvalidRequest, RegardError
 from regard.server.request import FinishReason, Hypothesis, Timing, Weights
 from regard.server.services.alignment import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
 from regard.server.bundle.registry import Registry
 from regard.server.services.call import Call, PendingReply
 from regard.server.services.request_messages import refuse_unknown_fields

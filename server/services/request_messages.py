@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from regard.contract.bundle import LoadedBundle
 from regard.server.bounds import check_count
-from regard.server.bundle.bundle import LoadedBundle
-from regard.server.bundle.languages import choose_language
+from regard.server.bundle.language_choice import choose_language
 from regard.server.errors import InvalidRequest
 from regard.server.services.alignment import Encoding
 from regard.server.services.attention_options import AttentionOptions, read_attention, read_encoder_attention

@@ -8,9 +8,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Protocol
 
+from regard.contract.names import ModelKey
 from regard.server.engine.engine import Ticket
 from regard.server.errors import CallCancelled, NotServing, RegardError
-from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.request import DecodeRequest, DecodeResult
 
 _RETRY_AFTER = 1.0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
 from regard.server.request import DecodeResult, FinishReason, Hypothesis, Timing
 from regard.server.services.alignment import link_words, merge_words
 from regard.server.services.attention_options import AttentionOptions

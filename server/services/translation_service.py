@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from regard.contract.names import ModelKey
+from regard.contract.tasks import Task
 from regard.server.bundle.registry import Registry
-from regard.server.bundle.tasks import Task
 from regard.server.errors import CallerError, InvalidRequest, RegardError
 from regard.server.metrics import Metrics
 from regard.server.offload import Offload
-from regard.server.request import DecodeRequest, ModelKey, SearchOptions
+from regard.server.request import DecodeRequest, SearchOptions
 from regard.server.services.attention_options import AttentionOptions
 from regard.server.services.call import Call, PendingReply
 from regard.server.services.call_parts import (

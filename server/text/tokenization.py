@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.server.bundle.bundle import LoadedBundle
-from regard.server.bundle.vocabulary import open_tokenizer
-from regard.server.errors import InvalidRequest
+from regard.contract.bundle import LoadedBundle
+from regard.contract.errors import BundleError as ContractError
+from regard.contract.vocabulary import open_tokenizer
+from regard.server.errors import BundleError, InvalidRequest
 from regard.server.request import Ids
 from regard.server.text.segmentation import Span, blank_invisible, drop_invisible, find_sentences
 from regard.server.text.spans import ByteOffsets, find_ends, partition
@@ -74,7 +75,10 @@ class TextPipeline:
     """Text to ids and back for one bundle; safe to use from several threads at once."""
 
     def __init__(self, bundle: LoadedBundle) -> None:
-        self._tokenizer = open_tokenizer(bundle.tokenizer_path)
+        try:
+            self._tokenizer = open_tokenizer(bundle.tokenizer_path)
+        except ContractError as error:
+            raise BundleError(f"bundle {bundle.directory}: {error}") from error
         self._language = next(iter(bundle.manifest.source_languages), "en")
         self._max_source_tokens = bundle.max_source_tokens
         self._max_target_tokens = bundle.max_target_tokens

@@ -10,9 +10,9 @@ import pytest
 
 from regard.benches import captions, pictures, recurrent
 from regard.benches.rebuilt_model import rebuild
+from regard.contract.bundle import load_bundle
 from regard.loadtest.commands import main as bench
 from regard.loadtest.load.corpus import read_sentences
-from regard.server.bundle.bundle import load_bundle
 from regard.server.engine.engine import Engine, EngineSettings
 from regard.server.runtime.session import open_model
 from regard.training.models.captioner import Captioner, CaptionerConfig

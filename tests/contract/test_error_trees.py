@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-MODULES = ("regard.server.errors", "regard.export.errors", "regard.client.errors")
+MODULES = ("regard.contract.errors", "regard.server.errors", "regard.export.errors", "regard.client.errors")
 LINE = re.compile(r"^(?P<lead>[ │├└─]*)(?P<name>[A-Z]\w+)")
 
 
@@ -44,11 +44,10 @@ def test_the_drawn_tree_is_the_tree_of_classes(name: str) -> None:
     assert drawn(module) == defined(module)
 
 
-def test_no_error_of_the_server_is_defined_outside_its_tree() -> None:
-    tree = import_module("regard.server.errors")
-    assert tree.__file__ is not None
-    root = import_module("tests.bundles").ROOT / "server"
-    known = set(defined(tree))
+@pytest.mark.parametrize("folder", ["server", "export", "contract"])
+def test_no_error_is_defined_outside_its_tree(folder: str) -> None:
+    known = set(defined(import_module(f"regard.{folder}.errors")))
+    root = import_module("tests.bundles").ROOT / folder
     for path in root.rglob("*.py"):
         if path.name == "errors.py":
             continue

@@ -28,8 +28,12 @@ def modules_after(statement: str) -> set[str]:
             {"grpc", "onnxruntime", "regard.server", "regard.export", "regard.v1"},
         ),
         (
-            "import regard.contract.parity",
-            {"torch", "grpc", "onnxruntime", "onnx", "numpy", "regard.export", "regard.server"},
+            "import regard.contract.bundle",
+            {"torch", "grpc", "onnxruntime", "onnx", "regard.export", "regard.server"},
+        ),
+        (
+            "import regard.export.verify",
+            {"torch", "onnx", "grpc", "regard.server", "regard.training"},
         ),
         (
             "import regard.datasets.tatoeba, regard.datasets.flickr8k",

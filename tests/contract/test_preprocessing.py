@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.image_input import ImageInput
 from regard.server.pictures.image_header import read_header
 from regard.server.pictures.pixels import read_picture
 from regard.server.settings import Limits

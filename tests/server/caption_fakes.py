@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.bundles import NULL
 
-from regard.server.bundle.ports import PortSpec
+from regard.contract.ports import PortSpec
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions, Weights
 

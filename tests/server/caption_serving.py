@@ -17,8 +17,8 @@ import numpy as np
 from tests.server.caption_fakes import FakeCaptioner
 from tests.server.serving import NULL_MODELS, PATIENCE, SETTINGS, Served, ServedDecoder, connect, fake_model
 
-from regard.server.bundle.bundle import LoadedBundle
-from regard.server.bundle.tasks import Task
+from regard.contract.bundle import LoadedBundle
+from regard.contract.tasks import Task
 from regard.server.front.application import running_server
 from regard.server.front.loading import RunnableModel
 from regard.server.request import Weights

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.bundles import NULL
 
-from regard.server.bundle.bundle import load_bundle
-from regard.server.errors import BundleError
+from regard.contract.bundle import load_bundle
+from regard.contract.errors import BundleError
 
 Manifest = dict[str, Any]
 Change = Callable[[Manifest], object]

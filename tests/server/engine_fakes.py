@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.server.bundle.ports import PortSpec
+from regard.contract.ports import PortSpec
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
 

@@ -21,9 +21,10 @@ from tests.server.engine_fakes import (
     constant_scores,
 )
 
+from regard.contract.names import ModelKey
 from regard.server.engine.decoder import Decoder
 from regard.server.engine.engine import Engine, EngineSettings, Outcome, Ticket
-from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.request import DecodeRequest, DecodeResult
 
 KEY = ModelKey("fake", "1")
 SECONDS = 120.0  # Ends what hangs; no test passes or fails by it.

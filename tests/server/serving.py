@@ -19,7 +19,7 @@ from grpc_health.v1 import health_pb2
 from tests.bundles import NULL_MODELS
 from tests.server.engine_fakes import Cache, FakeDecoder, Prefix, Score, hashed_attention, hashed_scores
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
 from regard.server.front.application import Application, running_server
 from regard.server.settings import ServerSettings
 from regard.v1 import model_pb2_grpc, translation_pb2, translation_pb2_grpc

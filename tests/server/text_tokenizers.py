@@ -8,7 +8,7 @@ from typing import Any
 from tests.bundles import NULL
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
+from regard.contract.bundle import LoadedBundle, load_bundle
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 SENTENCES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ from PIL import Image
 from tests.export.captioners import CELLS, SMALL, Made, export_untrained
 from tests.server.serving import PATIENCE, serving
 
+from regard.contract.bundle import load_bundle
+from regard.contract.errors import BundleError
 from regard.export.bundle.card import render_card
-from regard.export.bundle.manifest import check_image
-from regard.export.bundle.writer import Bundle
-from regard.export.errors import BundleError
+from regard.export.bundle.writer import Bundle, write_bundle
 from regard.export.families.captioner import open_captioner
 from regard.export.families.graphs import TorchMachine
 from regard.export.parity.greedy import BEGIN, random_pictures, step_inputs
@@ -24,7 +25,6 @@ from regard.export.parity.runtime import OnnxMachine
 from regard.export.ports import NEXT, Port, Role
 from regard.export.surgery.storage import round_weights
 from regard.export.verify import verify
-from regard.server.bundle.bundle import load_bundle
 from regard.server.runtime.session import open_model
 from regard.training.decoding.search import SearchConfig, search
 from regard.training.models.captioner import Captioner
@@ -125,10 +125,15 @@ def test_the_record_of_parity_covers_the_attention_of_the_map(made: Made) -> Non
 
 @pytest.mark.parametrize(
     ("field", "value", "said"),
-    [("rows", 4, "4 x 3 cells"), ("height", 48, "reads"), ("resampling", 0, "neither"), ("task", 1, "no other")],
+    [
+        ("rows", 4, "4 x 3 cells"),
+        ("height", 48, "48, 24, 3"),
+        ("resampling", 0, "resampling is 0"),
+        ("task", 1, "task is"),
+    ],
 )
 def test_a_manifest_that_says_otherwise_than_the_graphs_is_refused(
-    made: Made, field: str, value: int, said: str
+    made: Made, field: str, value: int, said: str, tmp_path: Path
 ) -> None:
     manifest = bundle_pb2.Bundle()
     manifest.CopyFrom(made.bundle.manifest)
@@ -136,10 +141,9 @@ def test_a_manifest_that_says_otherwise_than_the_graphs_is_refused(
         manifest.task = bundle_pb2.TASK_TRANSLATION
     else:
         setattr(manifest.image, field, value)
-    ports = open_captioner(made.captioner, vocabulary=made.captioner.config.vocabulary).ports
-    check_image(made.bundle.manifest, ports)
+    write_bundle(tmp_path / "squares" / "1", Bundle(manifest, made.bundle.files))
     with pytest.raises(BundleError, match=said):
-        check_image(manifest, ports)
+        load_bundle(tmp_path / "squares" / "1")
 
 
 def test_the_card_says_first_what_the_data_forbid(made: Made) -> None:

@@ -10,12 +10,12 @@ import pytest
 import torch
 from tests.export.toy import quiet
 
+from regard.contract.bundle import load_bundle
 from regard.export.__main__ import main as export_command
 from regard.export.bundle.writer import Bundle, write_bundle
 from regard.export.errors import BundleError
 from regard.export.families.null import null_bundle
 from regard.export.verify import verify
-from regard.server.bundle.bundle import load_bundle
 from regard.server.errors import BundleError as ServerRefusal
 from regard.server.runtime.session import open_model
 from regard.training.data.vocabulary import Vocabulary

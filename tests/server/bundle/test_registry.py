@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.bundles import NULL
 
+from regard.contract.names import ModelKey
 from regard.server.bundle.registry import Registry
 from regard.server.errors import BundleError, ModelNotFound, SettingsError
-from regard.server.request import ModelKey
 
 
 def add(root: Path, name: str, version: str, *, at: str = "") -> Path:

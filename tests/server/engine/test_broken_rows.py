@@ -12,11 +12,12 @@ import pytest
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import END, Cache, FakeDecoder, hashed_scores, request
 
+from regard.contract.names import ModelKey
 from regard.server.engine.pool import Pool
 from regard.server.engine.rows import Index, RowBuffers
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.state_buffers import StateBuffers
-from regard.server.request import DecodeRequest, Hypothesis, ModelKey
+from regard.server.request import DecodeRequest, Hypothesis
 from regard.server.search.searches import slots_needed
 from regard.server.search.step import FewReordered, Reordering
 

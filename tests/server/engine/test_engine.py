@@ -34,6 +34,7 @@ from tests.server.engine_running import (
     submit,
 )
 
+from regard.contract.names import ModelKey
 from regard.server.engine.engine import Engine, EngineSettings
 from regard.server.errors import (
     CallCancelled,
@@ -43,7 +44,7 @@ from regard.server.errors import (
     QueueFull,
     SettingsError,
 )
-from regard.server.request import DecodeRequest, DecodeResult, ModelKey
+from regard.server.request import DecodeRequest, DecodeResult
 
 sources = st.lists(st.integers(4, 11), min_size=0, max_size=40).map(lambda ids: [*ids, END])
 requests = st.builds(

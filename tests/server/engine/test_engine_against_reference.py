@@ -9,11 +9,12 @@ import pytest
 import torch
 from tests.server.engine_fakes import END, request
 
-from regard.server.bundle.ports import PortSpec
+from regard.contract.names import ModelKey
+from regard.contract.ports import PortSpec
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
-from regard.server.request import DecodeRequest, Hypothesis, Ids, ModelKey, Pixels
+from regard.server.request import DecodeRequest, Hypothesis, Ids, Pixels
 from regard.training.decoding.search import SearchConfig, search
 from regard.training.models.rnn import Rnn, RnnConfig, RnnMemory, RnnState
 

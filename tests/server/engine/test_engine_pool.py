@@ -25,9 +25,10 @@ from tests.server.engine_fakes import (
     request,
 )
 
+from regard.contract.names import ModelKey
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
-from regard.server.request import DecodeRequest, FinishReason, Hypothesis, ModelKey
+from regard.server.request import DecodeRequest, FinishReason, Hypothesis
 from regard.server.search.searches import slots_needed
 
 WIDTH = 16

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from tests.server.caption_fakes import CELLS, SIDE, FakeCaptioner, colours_of, looks_within, picture
 from tests.server.engine_fakes import END, FakeDecoder, FakeObserver, hashed_attention, hashed_scores, request
 
+from regard.contract.names import ModelKey
 from regard.server.engine.engine import Engine, EngineSettings, Outcome, Ticket
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.worker import Worker
 from regard.server.errors import CallCancelled, InvalidRequest
-from regard.server.request import CallContext, DecodeRequest, DecodeResult, Hypothesis, ModelKey
+from regard.server.request import CallContext, DecodeRequest, DecodeResult, Hypothesis
 
 PICTURES, TEXTS = ModelKey("captions", "1"), ModelKey("texts", "1")
 SECONDS = 120.0

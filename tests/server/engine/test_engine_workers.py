@@ -12,10 +12,11 @@ from tests.server.engine_fakes import (
 )
 from tests.server.engine_running import KEY, SECONDS, Clock, Gate, endless, running, submit
 
+from regard.contract.names import ModelKey
 from regard.server.engine.engine import EngineSettings, Outcome
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.engine.worker import Worker
-from regard.server.request import DecodeResult, ModelKey
+from regard.server.request import DecodeResult
 
 
 def test_segments_of_one_call_spread_over_the_workers() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.server.bundle.ports import PortSpec
+from regard.contract.ports import PortSpec
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.engine.rows import RowBuffers
 from regard.server.engine.state_buffers import buffer_shape

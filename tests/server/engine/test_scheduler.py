@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.engine_fakes import END, request
 
+from regard.contract.names import ModelKey
 from regard.server.engine.scheduler import Room, WaitingQueue
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.errors import QueueFull
-from regard.server.request import ModelKey
 
 MODEL = ModelKey("fake", "1")
 

@@ -13,12 +13,13 @@ from tests.bundles import NULL
 from tests.server.engine_fakes import END, request
 from tests.small_transformer import SIZES, small_graphs, small_transformer
 
+from regard.contract.bundle import LoadedBundle, load_bundle
+from regard.contract.names import ModelKey
+from regard.contract.ports import GraphSpec, PortSpec
 from regard.export.ports import GraphPorts
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
-from regard.server.bundle.ports import GraphSpec, PortSpec
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
-from regard.server.request import DecodeRequest, Hypothesis, ModelKey
+from regard.server.request import DecodeRequest, Hypothesis
 from regard.server.runtime.session import open_model
 from regard.server.search.searches import slots_needed
 from regard.training.decoding.search import SearchConfig, search

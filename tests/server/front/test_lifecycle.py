@@ -34,7 +34,7 @@ from tests.server.serving import (
     serving,
 )
 
-from regard.server.bundle.bundle import LoadedBundle
+from regard.contract.bundle import LoadedBundle
 from regard.server.errors import BundleError, SettingsError
 from regard.server.front.application import Application
 from regard.server.front.health import LIVENESS, NOT_SERVING, SERVING

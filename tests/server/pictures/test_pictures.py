@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile
 from tests.server import picture_files as files
 
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.image_input import ImageInput
 from regard.server.errors import InvalidRequest
 from regard.server.pictures.image_formats import holds_whole_jpeg
 from regard.server.pictures.image_header import LONGEST_SIDE, Header, read_header

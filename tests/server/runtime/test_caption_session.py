@@ -23,8 +23,8 @@ from tests.server.caption_fakes import (
 from tests.server.engine_fakes import FakeObserver
 from tests.server.serving import PATIENCE
 
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
-from regard.server.bundle.ports import PortSpec
+from regard.contract.bundle import LoadedBundle, load_bundle
+from regard.contract.ports import PortSpec
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.errors import BundleError
 from regard.server.request import DecodeResult

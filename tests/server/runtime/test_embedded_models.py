@@ -10,8 +10,8 @@ import pytest
 from tests.server.engine_fakes import request
 from tests.server.engine_running import running, submit
 
-from regard.server.bundle.bundle import load_bundle
-from regard.server.bundle.tasks import Task
+from regard.contract.bundle import load_bundle
+from regard.contract.tasks import Task
 from regard.server.front.loading import find_models
 from regard.server.request import DecodeRequest, Hypothesis
 from regard.server.runtime.session import open_model

@@ -11,7 +11,7 @@ from tests.cuda_machines import break_cuda
 from tests.server.changed_bundles import Manifest, copy_of_null, rewrite
 from tests.server.serving import fake_model, serving
 
-from regard.server.bundle.bundle import load_bundle
+from regard.contract.bundle import load_bundle
 from regard.server.bundle.registry import Registry
 from regard.server.runtime.session import CPU, CUDA, open_model, with_provider_profile
 from regard.v1 import model_pb2

@@ -18,7 +18,7 @@ from tests.cuda_machines import break_cuda, hide_cuda
 from tests.server.engine_fakes import FakeObserver, request
 from tests.server.serving import PATIENCE
 
-from regard.server.bundle.bundle import GraphSpec, LoadedBundle, PortSpec, load_bundle
+from regard.contract.bundle import GraphSpec, LoadedBundle, PortSpec, load_bundle
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.engine.rows import RowBuffers
 from regard.server.errors import BundleError, DeviceUnavailable

@@ -27,9 +27,10 @@ from tests.server.engine_fakes import (
 )
 
 import regard.server.search.batch_search
+from regard.contract.names import ModelKey
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
-from regard.server.request import DecodeRequest, Hypothesis, ModelKey, Weights
+from regard.server.request import DecodeRequest, Hypothesis, Weights
 from regard.server.search.batch_search import FEW_GREEDY_ROWS, FEW_HYPOTHESES
 from regard.server.search.searches import slots_needed
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import END, FakeDecoder, constant_scores, hashed_scores, request
 
+from regard.contract.names import ModelKey
 from regard.server.engine.engine_settings import EngineSettings
 from regard.server.engine.pool import Pool
 from regard.server.engine.request_check import check_request
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.errors import InvalidRequest
-from regard.server.request import DecodeRequest, FinishReason, Hypothesis, ModelKey
+from regard.server.request import DecodeRequest, FinishReason, Hypothesis
 from regard.server.search.searches import slots_needed
 
 WIDTH = 16

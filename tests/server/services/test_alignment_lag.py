@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from tests.server.engine_fakes import END, FakeDecoder, hashed_attention, hashed_scores, request
 
+from regard.contract.names import ModelKey
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
-from regard.server.request import DecodeRequest, FinishReason, Hypothesis, ModelKey, Weights
+from regard.server.request import DecodeRequest, FinishReason, Hypothesis, Weights
 from regard.server.search.searches import slots_needed
 
 SOURCE = (4, 7, 5, END)

@@ -16,8 +16,8 @@ from tests.server.caption_fakes import CELLS, COLUMNS, ROWS, SIDE, FakeCaptioner
 from tests.server.caption_serving import captioning, in_a_loop
 from tests.server.serving import NULL_MODELS, detail_of
 
-from regard.server.bundle.bundle import load_bundle
-from regard.server.bundle.image_input import ImageInput
+from regard.contract.bundle import load_bundle
+from regard.contract.image_input import ImageInput
 from regard.server.pictures.pixels import Picture
 from regard.server.request import DecodeResult, FinishReason, Hypothesis, Timing, Weights
 from regard.server.services.alignment import Encoding

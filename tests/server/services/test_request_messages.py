@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.bundles import NULL
 
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
+from regard.contract.bundle import LoadedBundle, load_bundle
 from regard.server.errors import InvalidRequest, UnsupportedByModel
 from regard.server.services.alignment import Encoding
 from regard.server.services.decoding_options import DecodingOptions

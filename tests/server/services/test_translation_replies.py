@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.bundles import NULL
 
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
+from regard.contract.bundle import LoadedBundle, load_bundle
 from regard.server.errors import DeadlinePassed, InvalidRequest
 from regard.server.request import DecodeResult, FinishReason, Hypothesis, Timing, Weights
 from regard.server.services.alignment import Encoding

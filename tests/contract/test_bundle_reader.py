@@ -21,8 +21,8 @@ from tests.server.changed_bundles import (
     step,
 )
 
-from regard.server.bundle.bundle import LoadedBundle, load_bundle
-from regard.server.request import ModelKey
+from regard.contract.bundle import LoadedBundle, load_bundle
+from regard.contract.names import ModelKey
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_whether_state_is_written_in_place_is_said_by_each_profile(bundle: Path)
 
 
 WRONG_FIELDS: list[tuple[Change, str]] = [
-    (lambda m: m.pop("formatVersion"), "format_version is 0, this server reads 1"),
-    (lambda m: m.update(formatVersion=2), "format_version is 2, this server reads 1"),
+    (lambda m: m.pop("formatVersion"), "format_version is 0, expected 1"),
+    (lambda m: m.update(formatVersion=2), "format_version is 2, expected 1"),
     (lambda m: m.update(colour="red"), "colour"),
     (lambda m: m.pop("name"), "name is ''"),
     (lambda m: m.update(name="../null"), "name is '../null'"),

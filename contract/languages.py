@@ -1,20 +1,18 @@
-"""Knows the languages that a model writes, and how a request for one of them is told to it.
+"""Reads the languages of a manifest, and the ids by which a model of several target languages is told which to write.
 
-It does not know texts or tokenizers. A model of several target languages is told by the last token of its source:
-instead of the end of sentence it is one that stands for the language.
+Such a model is told by the last token of its source: instead of the end of sentence it is one that stands for the
+language.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from regard.server.errors import BundleError, InvalidRequest
+from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
 
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
-_MOST_SUBTAGS = 8
-_SHOWN = 35
 
 
 def check_tags(manifest: bundle_pb2.Bundle) -> None:
@@ -58,27 +56,3 @@ def read_target_ends(manifest: bundle_pb2.Bundle, *, predictable: int) -> Mappin
     if len(set(ends.values())) < len(ends):
         raise BundleError("tokenizer.target_end_ids gives two languages one id")
     return {language: ends[language] for language in languages}
-
-
-def choose_language(asked: str, offered: Sequence[str], *, field: str, model: str) -> str:
-    """Find a language by lookup of RFC 4647: es-MX is answered by a model of es, but pt not by one of pt-BR.
-
-    Args:
-        asked: whatever a caller sent.
-        offered: tags of the model.
-        field: what errors call the request's.
-        model: its name for errors.
-
-    Raises:
-        InvalidRequest: the model does not write it; names those that it does.
-    """
-    subtags = asked.lower().split("-")[:_MOST_SUBTAGS]
-    by_tag = {language.lower(): language for language in reversed(offered)}
-    for count in range(len(subtags), 0, -1):
-        found = by_tag.get("-".join(subtags[:count]))
-        if found is not None:
-            return found
-    raise InvalidRequest(
-        field,
-        f"{asked[:_SHOWN]!r} is not offered; model {model} writes {', '.join(offered) or 'no language in particular'}",
-    )

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from regard.server.bundle.image_input import ImageInput
-from regard.server.bundle.ports import (
+from regard.contract.errors import BundleError
+from regard.contract.image_input import ImageInput
+from regard.contract.ports import (
     ENCODER_ATTENTION,
     STATE_OUTPUT_PREFIX,
     TARGET,
@@ -20,7 +21,6 @@ from regard.server.bundle.ports import (
     Role,
     show_axes,
 )
-from regard.server.errors import BundleError
 
 
 def check_graphs(

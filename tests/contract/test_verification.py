@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,7 +53,7 @@ def test_tokenizer_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
     tokenizer = json.loads(null_bundle().files["tokenizer.json"])
     tokenizer["model"]["vocab"]["one-more"] = 64
     files = {"tokenizer.json": json.dumps(tokenizer).encode()}
-    refused(altered(tmp_path, files=files), BundleError, "65 entries, but the model was made for 64")
+    refused(altered(tmp_path, files=files), BundleError, "65 entries, expected vocabulary_size 64")
 
 
 def test_tokenizer_with_special_tokens_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_tokenizer_that_does_not_end_sentences_is_refused(tmp_path: Path) -> Non
     tokenizer = json.loads(null_bundle().files["tokenizer.json"])
     tokenizer["post_processor"] = None
     files = {"tokenizer.json": json.dumps(tokenizer).encode()}
-    refused(altered(tmp_path, files=files), BundleError, "does not end what it encodes")
+    refused(altered(tmp_path, files=files), BundleError, "does not end a text with </s>")
 
 
 def test_tokenizer_through_which_text_could_end_itself_is_refused(tmp_path: Path) -> None:
@@ -124,14 +126,14 @@ def test_unknown_default_profile_is_refused(tmp_path: Path) -> None:
     def other(manifest: bundle_pb2.Bundle) -> None:
         manifest.default_profile = "cuda"
 
-    refused(altered(tmp_path, manifest=other), BundleError, "'cuda' is not among")
+    refused(altered(tmp_path, manifest=other), BundleError, "'cuda', but the profiles are portable, cpu")
 
 
 def test_graph_that_is_not_vouched_for_is_refused(tmp_path: Path) -> None:
     def other(manifest: bundle_pb2.Bundle) -> None:
         manifest.profiles[0].step.file = "step.cuda.onnx"
 
-    refused(altered(tmp_path, manifest=other), BundleError, "'step.cuda.onnx' is not among")
+    refused(altered(tmp_path, manifest=other), BundleError, "'step.cuda.onnx', which is not among")
 
 
 def test_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
@@ -145,3 +147,42 @@ def test_int8_operators_outside_an_int8_profile_are_refused(tmp_path: Path) -> N
         assert TensorProto.FLOAT == 1
 
     refused(altered(tmp_path, graph=add_contrib), GraphError, r"com\.microsoft")
+
+
+def test_verification_needs_neither_torch_nor_onnx(tmp_path: Path) -> None:
+    target = altered(tmp_path)
+    done = without_export(f"from regard.export.verify import main; sys.exit(main([{str(target)!r}]))")
+    assert done.returncode == 0, done.stderr
+    assert "opset, operators and where weights lie are not checked" in done.stdout
+    assert "profiles portable and cpu" in done.stdout
+
+
+def test_a_graph_with_other_ports_is_refused_without_onnx_too(tmp_path: Path) -> None:
+    def rename(step: ModelProto) -> None:
+        step.graph.output[0].name = "logits"
+        step.graph.node.append(helper.make_node("Identity", ["scores"], ["logits"]))
+
+    target = altered(tmp_path, graph=rename)
+    done = without_export(f"from regard.export.verify import main; sys.exit(main([{str(target)!r}]))")
+    assert done.returncode == 1
+    assert "step.onnx: outputs are" in done.stderr
+    assert "logits" in done.stderr
+
+
+def test_help_is_shown_where_the_exporter_is_not_installed() -> None:
+    done = without_export("from regard.cli.main import main; sys.exit(main(['verify', '--help']))")
+    assert done.returncode == 0, done.stderr
+    assert "Verify a bundle" in done.stdout
+
+
+def without_export(statement: str) -> subprocess.CompletedProcess[str]:
+    """Run a statement where what the exporter needs, and serving does not, cannot be imported."""
+    hidden = (
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in {'torch', 'onnx', 'onnxscript', 'lightning'}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+    )
+    return subprocess.run([sys.executable, "-c", hidden + statement], capture_output=True, text=True, check=False)

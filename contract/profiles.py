@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from regard.contract.bundle_files import need_file
+from regard.contract.errors import BundleError
+from regard.contract.graph_contract import check_graphs
+from regard.contract.image_input import ImageInput
 from regard.contract.parity import parity_fault
-from regard.server.bundle.bundle_files import need_file
-from regard.server.bundle.graph_contract import check_graphs
-from regard.server.bundle.image_input import ImageInput
-from regard.server.bundle.ports import GraphSpec, read_graph, read_predictable
-from regard.server.bundle.target_vocabulary import read_target_vocabularies
-from regard.server.bundle.vocabulary import SPECIAL_TOKENS
-from regard.server.errors import BundleError
+from regard.contract.ports import GraphSpec, read_graph, read_predictable
+from regard.contract.target_vocabulary import read_target_vocabularies
+from regard.contract.vocabulary import SPECIAL_TOKENS
 from regard.v1 import bundle_pb2
 
 

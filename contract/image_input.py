@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.server.bundle.tasks import Task
-from regard.server.errors import BundleError
+from regard.contract.errors import BundleError
+from regard.contract.tasks import Task
 from regard.v1 import bundle_pb2
 
 Resampling = Literal["bilinear", "bicubic"]

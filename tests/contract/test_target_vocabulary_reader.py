@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.server.changed_bundles import Change, Manifest, copy_of_null, refusal, rewrite, speak, step
 
-from regard.server.bundle.bundle import load_bundle
+from regard.contract.bundle import load_bundle
 
 
 @pytest.fixture

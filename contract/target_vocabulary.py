@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from regard.server.errors import BundleError
-from regard.server.request import Ids
+from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
 
 _BITS = 8
@@ -27,8 +27,25 @@ class TargetVocabulary(NamedTuple):
     """
 
     language: str
-    tokens: Ids
+    tokens: NDArray[np.int64]
     scores: str
+
+
+def name_scores(language: str) -> str:
+    """Return the name of the step's output over the tokens of a target language: scores.pt_br for pt-BR."""
+    return f"scores.{language.lower().replace('-', '_')}"
+
+
+def pack_tokens(tokens: NDArray[np.int64], predictable: int) -> bytes:
+    """Return ids as bits, as a manifest holds them: token 0 is the lowest bit of the first byte."""
+    bits = np.zeros(predictable, dtype=np.uint8)
+    bits[tokens] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def unpack_tokens(packed: bytes) -> NDArray[np.int64]:
+    """Return the ids that `pack_tokens` packed, ascending."""
+    return np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")).astype(np.int64)
 
 
 def read_target_vocabularies(manifest: bundle_pb2.Bundle, *, predictable: int) -> tuple[TargetVocabulary, ...]:
@@ -50,11 +67,9 @@ def read_target_vocabularies(manifest: bundle_pb2.Bundle, *, predictable: int) -
             raise BundleError(f"{where} is there twice")
         if len(entry.tokens) != -(-predictable // _BITS):
             raise BundleError(f"{where} has {len(entry.tokens)} bytes, expected a bit for each of {predictable} tokens")
-        bits = np.unpackbits(np.frombuffer(entry.tokens, np.uint8), bitorder="little")
-        tokens = np.flatnonzero(bits).astype(np.int64)
+        tokens = unpack_tokens(entry.tokens)
         _check_tokens(tokens.tolist(), manifest.tokenizer, predictable, where)
-        name = f"scores.{entry.language.lower().replace('-', '_')}"
-        found.append(TargetVocabulary(entry.language, tokens, name))
+        found.append(TargetVocabulary(entry.language, tokens, name_scores(entry.language)))
     return tuple(found)
 
 

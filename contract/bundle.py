@@ -1,46 +1,44 @@
 """Reads a bundle directory, checks every promise of its manifest that needs no session, and freezes the result.
 
-It does not know onnxruntime, devices, or other bundles.
+The one reader: the server opens bundles with it, `regard verify` begins with it, and what export writes must pass it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from google.protobuf import json_format
 
-from regard.server.bundle.bundle_files import check_files, need_file
-from regard.server.bundle.image_input import ImageInput, read_image_input
-from regard.server.bundle.languages import check_tags, read_target_ends
-from regard.server.bundle.ports import GraphSpec, PortSpec, read_columns
-from regard.server.bundle.profiles import read_profiles
-from regard.server.bundle.target_vocabulary import TargetVocabulary, read_target_vocabularies
-from regard.server.bundle.tasks import Task, read_task
-from regard.server.bundle.vocabulary import check_vocabulary
-from regard.server.errors import BundleError
-from regard.server.request import ModelKey
+from regard.contract.bundle_files import check_files, need_file
+from regard.contract.errors import BundleError
+from regard.contract.image_input import ImageInput, read_image_input
+from regard.contract.languages import check_tags, read_target_ends
+from regard.contract.names import ModelKey, check_key
+from regard.contract.ports import GraphSpec, PortSpec, read_columns
+from regard.contract.profiles import read_profiles
+from regard.contract.target_vocabulary import TargetVocabulary, read_target_vocabularies
+from regard.contract.tasks import Task, read_task
+from regard.contract.vocabulary import check_vocabulary, open_tokenizer
 from regard.v1 import bundle_pb2
 
 __all__ = [
     "FORMAT_VERSION",
     "MANIFEST",
-    "MODEL_NAME",
-    "MODEL_VERSION",
     "GraphSpec",
     "LoadedBundle",
     "PortSpec",
     "load_bundle",
+    "load_profiles",
+    "read_manifest",
 ]
 
 FORMAT_VERSION = 1
 MANIFEST = "bundle.json"
 PROFILE_FOR_CUDA = "cuda"
-MODEL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-MODEL_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 _MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 # Columns of top-k attention travel as uint16.
@@ -125,8 +123,43 @@ def load_bundle(directory: Path, *, profile: str | None = None) -> LoadedBundle:
         BundleError: something is missing, altered, unknown or contradictory; names the bundle, the file or field, what
             was expected and what is there.
     """
+    with _naming(directory):
+        loaded = _load(directory)
+        if profile is None:
+            default = next(iter(loaded.values())).manifest.default_profile
+            return replace(loaded[default], for_cuda=loaded.get(PROFILE_FOR_CUDA))
+        if profile not in loaded:
+            raise BundleError(f"there is no profile {profile!r}; the profiles are {', '.join(loaded)}")
+        return loaded[profile]
+
+
+def load_profiles(directory: Path) -> dict[str, LoadedBundle]:
+    """Read and check the bundle in a directory: once for each profile, by its name, as the manifest lists them.
+
+    Raises:
+        BundleError: as `load_bundle` does.
+    """
+    with _naming(directory):
+        return _load(directory)
+
+
+def read_manifest(directory: Path) -> tuple[bundle_pb2.Bundle, str]:
+    """Return the manifest of a bundle and its digest, once its files are those that it vouches for.
+
+    What the manifest says of limits, tokenizer and graphs is not checked; `load_bundle` does that too.
+
+    Raises:
+        BundleError: there is no manifest of this format, or a file is missing, altered, elsewhere or not listed.
+    """
+    with _naming(directory):
+        return _read_manifest(directory)
+
+
+@contextmanager
+def _naming(directory: Path) -> Generator[None]:
+    """Have every error begin with the bundle that it is about."""
     try:
-        return _load(directory, profile)
+        yield
     except BundleError as error:
         raise BundleError(f"bundle {directory}: {error}") from error
     except OSError as error:
@@ -135,47 +168,38 @@ def load_bundle(directory: Path, *, profile: str | None = None) -> LoadedBundle:
         ) from error
 
 
-def _load(directory: Path, profile: str | None) -> LoadedBundle:
-    content = _read_manifest(directory / MANIFEST)
-    try:
-        manifest = json_format.Parse(content, bundle_pb2.Bundle())
-    except (json_format.ParseError, UnicodeDecodeError) as error:
-        raise BundleError(f"{MANIFEST} is not a manifest: {error}") from error
-    _check_head(manifest)
+def _load(directory: Path) -> dict[str, LoadedBundle]:
+    manifest, digest = _read_manifest(directory)
     task = read_task(manifest.task)
-    check_files(directory, manifest.files, apart_from=MANIFEST)
     listed = {entry.path for entry in manifest.files}
     image = read_image_input(manifest, task)
-    _check_limits(manifest, least_source=2 if image is None else 1)
-    alignment_heads = _check_attention(manifest.attention)
+    check_limits(manifest, least_source=2 if image is None else 1)
+    alignment_heads = read_attention(manifest.attention)
     need_file(manifest.tokenizer.file, listed, "tokenizer.file")
-    check_vocabulary(directory / manifest.tokenizer.file, manifest.tokenizer)
+    check_vocabulary(open_tokenizer(directory / manifest.tokenizer.file), manifest.tokenizer)
     pairs = read_profiles(manifest, directory, listed, image)
     if manifest.default_profile not in pairs:
         raise BundleError(
             f"default_profile is {manifest.default_profile!r}, but the profiles are {', '.join(pairs) or 'none'}"
         )
-    chosen = manifest.default_profile if profile is None else profile
-    if chosen not in pairs:
-        raise BundleError(f"there is no profile {chosen!r}; the profiles are {', '.join(pairs)}")
-    predictable = read_columns(pairs[chosen][1])
+    # All profiles have scores of one width.
+    predictable = read_columns(pairs[manifest.default_profile][1])
     ends = read_target_ends(manifest, predictable=predictable)
     vocabularies = read_target_vocabularies(manifest, predictable=predictable)
     if vocabularies and not ends:
         raise BundleError("target_vocabularies are there, but no tokenizer.target_end_ids to choose one by")
 
-    in_place = {entry.name: entry.state_in_place for entry in manifest.profiles}
-    loaded = LoadedBundle(
+    whole = LoadedBundle(
         directory=directory,
         manifest=manifest,
-        digest=hashlib.sha256(content).hexdigest(),
+        digest=digest,
         key=ModelKey(manifest.name, manifest.version),
         task=task,
         image=image,
-        profile=chosen,
-        encode=pairs[chosen][0],
-        step=pairs[chosen][1],
-        state_in_place=in_place[chosen],
+        profile=manifest.default_profile,
+        encode=pairs[manifest.default_profile][0],
+        step=pairs[manifest.default_profile][1],
+        state_in_place=False,
         tokenizer_path=directory / manifest.tokenizer.file,
         pad_id=manifest.tokenizer.pad_id,
         unknown_id=manifest.tokenizer.unknown_id,
@@ -191,36 +215,39 @@ def _load(directory: Path, profile: str | None) -> LoadedBundle:
         alignment_heads=alignment_heads,
         alignment_lag=manifest.attention.alignment_lag,
     )
-    if profile is not None or PROFILE_FOR_CUDA not in pairs:
-        return loaded
-    encode, step = pairs[PROFILE_FOR_CUDA]
-    return replace(
-        loaded,
-        for_cuda=replace(
-            loaded, profile=PROFILE_FOR_CUDA, encode=encode, step=step, state_in_place=in_place[PROFILE_FOR_CUDA]
-        ),
-    )
+    return {
+        entry.name: replace(
+            whole,
+            profile=entry.name,
+            encode=pairs[entry.name][0],
+            step=pairs[entry.name][1],
+            state_in_place=entry.state_in_place,
+        )
+        for entry in manifest.profiles
+    }
 
 
-def _read_manifest(path: Path) -> bytes:
+def _read_manifest(directory: Path) -> tuple[bundle_pb2.Bundle, str]:
+    path = directory / MANIFEST
     if not path.is_file():
         raise BundleError(f"there is no {MANIFEST}")
     if path.stat().st_size > _MAX_MANIFEST_BYTES:
         raise BundleError(f"{MANIFEST} has {path.stat().st_size} bytes, at most {_MAX_MANIFEST_BYTES} are read")
-    return path.read_bytes()
-
-
-def _check_head(manifest: bundle_pb2.Bundle) -> None:
+    content = path.read_bytes()
+    try:
+        manifest = json_format.Parse(content, bundle_pb2.Bundle())
+    except (json_format.ParseError, UnicodeDecodeError) as error:
+        raise BundleError(f"{MANIFEST} is not a manifest: {error}") from error
     if manifest.format_version != FORMAT_VERSION:
-        raise BundleError(f"format_version is {manifest.format_version}, this server reads {FORMAT_VERSION}")
-    if not MODEL_NAME.fullmatch(manifest.name):
-        raise BundleError(f"name is {manifest.name[:80]!r}, expected {MODEL_NAME.pattern}")
-    if not MODEL_VERSION.fullmatch(manifest.version):
-        raise BundleError(f"version is {manifest.version[:80]!r}, expected a positive integer without leading zeros")
+        raise BundleError(f"format_version is {manifest.format_version}, expected {FORMAT_VERSION}")
+    check_key(manifest.name, manifest.version)
     check_tags(manifest)
+    check_files(directory, manifest.files, apart_from=MANIFEST)
+    return manifest, hashlib.sha256(content).hexdigest()
 
 
-def _check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
+def check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
+    """Check that both limits are there and can be served. Raises BundleError that names the one at fault."""
     # A text is at least one token and its end of sentence, a picture one cell.
     for name, least in (("max_source_tokens", least_source), ("max_target_tokens", 1)):
         value: int = getattr(manifest.limits, name)
@@ -228,7 +255,8 @@ def _check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
             raise BundleError(f"limits.{name} is {value}, expected {least} to {_MAX_SOURCE_TOKENS}")
 
 
-def _check_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, int], ...]:
+def read_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, int], ...]:
+    """Return the (layer, head) pairs that align. Raises BundleError unless they are of those there are, each once."""
     layers, heads = attention.layers, attention.heads
     if layers < 0 or heads < 0 or (layers == 0) != (heads == 0):
         raise BundleError(

@@ -11,10 +11,10 @@ import pytest
 from tests.bundles import NULL
 from tests.server.caption_fakes import CELLS, COLUMNS, ROWS, SIDE, write_caption_bundle
 
-from regard.server.bundle.bundle import load_bundle
-from regard.server.bundle.image_input import ImageInput
-from regard.server.bundle.tasks import Task
-from regard.server.errors import BundleError
+from regard.contract.bundle import load_bundle
+from regard.contract.errors import BundleError
+from regard.contract.image_input import ImageInput
+from regard.contract.tasks import Task
 from regard.server.runtime.graph_check import describe
 
 Manifest = dict[str, Any]
@@ -96,7 +96,7 @@ def test_a_model_without_attention_is_read(tmp_path: Path) -> None:
 OFF: list[tuple[Callable[[Manifest], object], str]] = [
     (lambda m: m.pop("image"), "image is missing"),
     (lambda m: m.update(task="TASK_TRANSLATION"), "image is there, but the task is translation"),
-    (lambda m: m.pop("task"), "task is 0, this server knows 1 (TASK_TRANSLATION), 2 (TASK_CAPTIONING)"),
+    (lambda m: m.pop("task"), "task is 0, known are 1 (TASK_TRANSLATION), 2 (TASK_CAPTIONING)"),
     (lambda m: m["image"].update(height=0), "image.height is 0"),
     (lambda m: m["image"].update(width=100_000), "image.width is 100000"),
     (lambda m: m["image"].update(rows=8), "limits.max_source_tokens is 49, but image has 8 x 7 cells"),

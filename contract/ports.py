@@ -1,7 +1,7 @@
 """Reads the graphs of a bundle and their ports from its manifest.
 
-It does not know what a graph must have (`regard.server.bundle.graph_contract`), nor what is in an ONNX file
-(`regard.server.runtime.graph_check`).
+It does not know what a graph must have (`regard.contract.graph_contract`), nor what is in an ONNX file
+(`regard.contract.opened_graph`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regard.server.errors import BundleError
+from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
 
 Role = Literal[

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from regard.server.errors import BundleError
+from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
