@@ -63,9 +63,9 @@ class LoadedBundle:
         state_in_place: the step of this profile writes buffers of state, which have an axis `target`, where it reads
             them.
         tokenizer_path: of tokenizer.json.
-        pad_id, unknown_id, begin_id, end_id: special tokens.
+        pad_id, unknown_id, bos_id, eos_id: special tokens.
         target_end_ids: the id that ends a source to be translated into a language, by its BCP-47 tag; empty where
-            there is one language, for which it is end_id.
+            there is one language, for which it is eos_id.
         vocabulary_size: entries of the tokenizer; a source may hold any of them.
         target_vocabularies: the tokens of each target language that has scores of its own.
         max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
@@ -89,8 +89,8 @@ class LoadedBundle:
     tokenizer_path: Path
     pad_id: int
     unknown_id: int
-    begin_id: int
-    end_id: int
+    bos_id: int
+    eos_id: int
     target_end_ids: Mapping[str, int]
     target_vocabularies: tuple[TargetVocabulary, ...]
     vocabulary_size: int
@@ -102,8 +102,8 @@ class LoadedBundle:
     alignment_lag: int
 
     @property
-    def predictable(self) -> int:
-        """Columns of the scores: only ids below it can be generated."""
+    def output_vocabulary(self) -> int:
+        """Size of the output vocabulary, columns of the scores: only ids below it can be generated."""
         return read_columns(self.step)
 
     @property
@@ -173,8 +173,8 @@ def _load(directory: Path) -> dict[str, LoadedBundle]:
     task = read_task(manifest.task)
     listed = {entry.path for entry in manifest.files}
     image = read_image_input(manifest, task)
-    check_limits(manifest, least_source=2 if image is None else 1)
-    alignment_heads = read_attention(manifest.attention)
+    _check_limits(manifest, least_source=2 if image is None else 1)
+    alignment_heads = _read_attention(manifest.attention)
     need_file(manifest.tokenizer.file, listed, "tokenizer.file")
     check_vocabulary(open_tokenizer(directory / manifest.tokenizer.file), manifest.tokenizer)
     pairs = read_profiles(manifest, directory, listed, image)
@@ -203,8 +203,8 @@ def _load(directory: Path) -> dict[str, LoadedBundle]:
         tokenizer_path=directory / manifest.tokenizer.file,
         pad_id=manifest.tokenizer.pad_id,
         unknown_id=manifest.tokenizer.unknown_id,
-        begin_id=manifest.tokenizer.begin_id,
-        end_id=manifest.tokenizer.end_id,
+        bos_id=manifest.tokenizer.begin_id,
+        eos_id=manifest.tokenizer.end_id,
         target_end_ids=ends,
         target_vocabularies=vocabularies,
         vocabulary_size=manifest.tokenizer.vocabulary_size,
@@ -246,7 +246,7 @@ def _read_manifest(directory: Path) -> tuple[bundle_pb2.Bundle, str]:
     return manifest, hashlib.sha256(content).hexdigest()
 
 
-def check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
+def _check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
     """Check that both limits are there and can be served. Raises BundleError that names the one at fault."""
     # A text is at least one token and its end of sentence, a picture one cell.
     for name, least in (("max_source_tokens", least_source), ("max_target_tokens", 1)):
@@ -255,7 +255,7 @@ def check_limits(manifest: bundle_pb2.Bundle, *, least_source: int) -> None:
             raise BundleError(f"limits.{name} is {value}, expected {least} to {_MAX_SOURCE_TOKENS}")
 
 
-def read_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, int], ...]:
+def _read_attention(attention: bundle_pb2.AttentionAxes) -> tuple[tuple[int, int], ...]:
     """Return the (layer, head) pairs that align. Raises BundleError unless they are of those there are, each once."""
     layers, heads = attention.layers, attention.heads
     if layers < 0 or heads < 0 or (layers == 0) != (heads == 0):

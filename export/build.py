@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.contract.bundle import check_limits, read_attention
 from regard.contract.target_vocabulary import pack_tokens
-from regard.contract.vocabulary import check_no_added_tokens, check_vocabulary, read_tokenizer
+from regard.contract.vocabulary import check_no_added_tokens, read_tokenizer
 from regard.export.bundle.writer import TOKENIZER, Bundle
 from regard.export.errors import BundleError, ParityError, as_export_error
 from regard.export.families.captioner_manifest import describe_captioner
@@ -128,11 +127,7 @@ def build(run: Path, settings: BuildSettings, say: Callable[[str], object]) -> B
     if isinstance(checkpoint.model, Captioner):
         describe_captioner(manifest, checkpoint.model)
     with as_export_error():
-        check_limits(manifest, least_source=1 if manifest.HasField("image") else 2)
-        read_attention(manifest.attention)
-        opened = read_tokenizer(files[TOKENIZER], TOKENIZER)
-        check_vocabulary(opened, manifest.tokenizer)
-        check_no_added_tokens(opened, TOKENIZER)
+        check_no_added_tokens(read_tokenizer(files[TOKENIZER], TOKENIZER), TOKENIZER)
     return Bundle(manifest, files)
 
 

@@ -1,10 +1,12 @@
 """The errors of the exporter, as a tree that says whose fault each one is.
 
-ExportError
-├── TraceError      the model's code cannot become a graph that holds for all shapes
-├── GraphError      a graph lacks something that every graph of ours has
-├── ParityError     a graph computes something else than its model
-└── BundleError     a bundle is altered, incomplete, too large or would overwrite another
+`as_export_error` turns the error of the contract into the BundleError of this tree.
+
+    ExportError
+    ├── TraceError      the model's code cannot become a graph that holds for all shapes
+    ├── GraphError      a graph lacks something that every graph of ours has
+    ├── ParityError     a graph computes something else than its model
+    └── BundleError     a bundle is altered, incomplete, too large or would overwrite another
 """
 
 from collections.abc import Generator

@@ -107,7 +107,7 @@ def _open(profile: bundle_pb2.Profile, bundle: LoadedBundle, *, deep: bool) -> t
         encode=encode,
         step=step,
         vocabulary=bundle.vocabulary_size,
-        predictable=bundle.predictable,
+        predictable=bundle.output_vocabulary,
         layers=bundle.layers,
         heads=bundle.heads,
         target_vocabularies={each.language: each.tokens for each in bundle.target_vocabularies},

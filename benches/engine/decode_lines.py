@@ -99,11 +99,11 @@ class EngineBench:
             "model": f"{manifest.name}/{manifest.version}",
             "checkpoint_sha256": manifest.provenance.checkpoint_sha256,
             "precisions": sorted(self._profiles),
-            "begin": self._bundle.begin_id,
-            "end": self._bundle.end_id,
+            "begin": self._bundle.bos_id,
+            "end": self._bundle.eos_id,
             "unknown": self._bundle.unknown_id,
-            "never": sorted({self._bundle.pad_id, self._bundle.unknown_id, self._bundle.begin_id}),
-            "output": self._bundle.predictable,
+            "never": sorted({self._bundle.pad_id, self._bundle.unknown_id, self._bundle.bos_id}),
+            "output": self._bundle.output_vocabulary,
             "languages": list(manifest.target_languages),
             # Tokens that sources with this end are searched among.
             "vocabularies": {

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from google.protobuf import json_format
 
 from regard.atomic import replacing_folder
-from regard.contract.bundle import FORMAT_VERSION, MANIFEST, read_manifest
+from regard.contract.bundle import FORMAT_VERSION, MANIFEST, load_profiles, read_manifest
+from regard.contract.errors import BundleError as ContractError
 from regard.contract.names import key_of_path
 from regard.export.bundle.card import render_card
 from regard.export.errors import BundleError, as_export_error
@@ -64,12 +65,12 @@ def _describe_port(port: Port) -> bundle_pb2.Port:
 
 
 def write_bundle(
-    target: Path, bundle: Bundle, *, replace: bool = False, largest: int = LARGEST_BYTES
+    target: Path, bundle: Bundle, *, replace: bool = False, largest: int = LARGEST_BYTES, check: bool = True
 ) -> bundle_pb2.Bundle:
     """Write a bundle, which appears whole or not at all, and return its manifest with digests.
 
-    name and version of the manifest are set from the path. Raises BundleError if the target exists (unless replace)
-    or the bundle would have more than `largest` bytes.
+    name and version of the manifest are set from the path. Raises BundleError if the target exists (unless replace),
+    the bundle would have more than `largest` bytes or, unless check is False, the contract's reader refuses it.
     """
     check_target(target, replace=replace)
     manifest = bundle_pb2.Bundle()
@@ -91,7 +92,17 @@ def write_bundle(
     with replacing_folder(target) as partial:
         for path, data in files.items():
             (partial / path).write_bytes(data)
+        if check:
+            _check_readable(partial, target)
     return manifest
+
+
+def _check_readable(partial: Path, target: Path) -> None:
+    """Read what was written as the server will. Raises BundleError, which speaks of the target."""
+    try:
+        load_profiles(partial)
+    except ContractError as error:
+        raise BundleError(str(error).replace(str(partial), str(target))) from error
 
 
 def canonical_json(manifest: bundle_pb2.Bundle) -> str:

@@ -166,4 +166,4 @@ def _read_target_language(
         language = choose_language(request.target_language, offered, field="target_language", model=bundle.key.name)
     else:
         language = next(iter(offered), "")
-    return bundle.target_end_ids.get(language, bundle.end_id)
+    return bundle.target_end_ids.get(language, bundle.eos_id)

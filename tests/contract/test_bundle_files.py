@@ -73,7 +73,7 @@ def test_existing_bundle_is_left_alone_unless_it_is_to_be_replaced(null: Bundle,
     with pytest.raises(BundleError, match="exists already"):
         write_bundle(written, other)
     assert (written / "bundle.json").read_bytes() == before
-    write_bundle(written, other, replace=True)
+    write_bundle(written, other, replace=True, check=False)
     assert names(written) == {"step.onnx", "README.md", "bundle.json"}
     assert names(written.parent) == {"1"}
 
@@ -104,6 +104,16 @@ def test_failed_swap_puts_the_old_bundle_back(null: Bundle, written: Path, monke
     monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
     with pytest.raises(OSError, match="no space"):
         write_bundle(written, null, replace=True)
+    verify(written, quiet)
+    assert names(written.parent) == {"1"}
+
+
+def test_what_the_server_would_refuse_is_not_written(null: Bundle, written: Path) -> None:
+    manifest = bundle_pb2.Bundle()
+    manifest.CopyFrom(null.manifest)
+    manifest.limits.max_target_tokens = 0
+    with pytest.raises(BundleError, match=f"^bundle {written}: limits.max_target_tokens is 0"):
+        write_bundle(written, Bundle(manifest, null.files), replace=True)
     verify(written, quiet)
     assert names(written.parent) == {"1"}
 

@@ -35,8 +35,8 @@ def test_a_whole_bundle_is_read(bundle: Path) -> None:
 
     assert loaded.key == ModelKey("null", "1")
     assert loaded.profile == loaded.manifest.default_profile == "cpu"
-    assert (loaded.pad_id, loaded.unknown_id, loaded.begin_id, loaded.end_id) == (0, 1, 2, 3)
-    assert loaded.vocabulary_size == loaded.predictable == 64
+    assert (loaded.pad_id, loaded.unknown_id, loaded.bos_id, loaded.eos_id) == (0, 1, 2, 3)
+    assert loaded.vocabulary_size == loaded.output_vocabulary == 64
     assert (loaded.max_source_tokens, loaded.max_target_tokens) == (256, 256)
     assert (loaded.layers, loaded.heads, loaded.alignment_heads) == (1, 1, ((0, 0),))
     assert [entry.name for entry in loaded.encode.inputs] == ["source", "source_length"]
@@ -89,7 +89,7 @@ def test_scores_may_be_narrower_than_the_vocabulary(bundle: Path) -> None:
 
     rewrite(bundle, change)
     loaded = load_bundle(bundle)
-    assert (loaded.vocabulary_size, loaded.predictable) == (64, 40)
+    assert (loaded.vocabulary_size, loaded.output_vocabulary) == (64, 40)
 
 
 def test_several_target_languages_have_an_id_each_in_their_order(bundle: Path) -> None:

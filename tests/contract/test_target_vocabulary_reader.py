@@ -47,7 +47,7 @@ def test_target_vocabularies_are_read_from_their_bits(bundle: Path) -> None:
         ("fr", [3, 4, 9], "scores.fr"),
         ("pt-BR", [3, 5], "scores.pt_br"),
     ]
-    assert found.predictable == 60
+    assert found.output_vocabulary == 60
 
 
 SCORED_ROWS = {"name": "scored_rows", "role": "PORT_ROLE_SCORED_ROWS", "dtype": "int64", "axes": ["1"]}
