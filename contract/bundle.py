@@ -18,7 +18,7 @@ from regard.contract.errors import BundleError
 from regard.contract.image_input import ImageInput, read_image_input
 from regard.contract.languages import check_tags, read_target_ends
 from regard.contract.names import ModelKey, check_key
-from regard.contract.ports import GraphSpec, PortSpec, read_columns
+from regard.contract.ports import GraphSpec, Port, read_columns
 from regard.contract.profiles import read_profiles
 from regard.contract.target_vocabulary import TargetVocabulary, read_target_vocabularies
 from regard.contract.tasks import Task, read_task
@@ -30,7 +30,7 @@ __all__ = [
     "MANIFEST",
     "GraphSpec",
     "LoadedBundle",
-    "PortSpec",
+    "Port",
     "load_bundle",
     "load_profiles",
     "read_manifest",

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-import numpy as np
-
 from regard.contract.errors import BundleError
 from regard.contract.image_input import ImageInput
 from regard.contract.ports import (
@@ -17,7 +15,7 @@ from regard.contract.ports import (
     TARGET,
     Axes,
     GraphSpec,
-    PortSpec,
+    Port,
     Role,
     show_axes,
 )
@@ -72,7 +70,7 @@ def check_graphs(
         if not port.name.startswith(STATE_OUTPUT_PREFIX):
             raise BundleError(f"{where}: step output {port.name!r} has role state, so its name must start with 'next.'")
     evolved = [
-        PortSpec(name=port.name.removeprefix(STATE_OUTPUT_PREFIX), role=port.role, dtype=port.dtype, axes=port.axes)
+        Port(name=port.name.removeprefix(STATE_OUTPUT_PREFIX), role=port.role, dtype=port.dtype, axes=port.axes)
         for port in written
     ]
     _same(_of_role(step.inputs, "state"), evolved, f"{where}: state ports of step inputs and of step outputs")
@@ -80,10 +78,7 @@ def check_graphs(
 
 def _check_scores(step: GraphSpec, columns: Mapping[str, int], where: str) -> None:
     """Check that there are scores over all tokens and over each target vocabulary, and a way to say which."""
-    promised = [
-        PortSpec(name=name, role="scores", dtype=np.dtype(np.float32), axes=("batch", size))
-        for name, size in columns.items()
-    ]
+    promised = [Port(name=name, role="scores", dtype="float32", axes=("batch", size)) for name, size in columns.items()]
     found = _of_role(step.outputs, "scores")
     _same(promised, found, f"{where} outputs: the scores that the manifest wants and those that there are")
     if [port.name for port in found] != list(columns):
@@ -107,7 +102,7 @@ def _check_encode(encode: GraphSpec, image: ImageInput | None, where: str) -> No
     if len(looked) == len(encode.outputs):
         raise BundleError(f"{where}: encode outputs hold neither memory nor state; at least one is needed")
     for port in looked:
-        sound = port.name == ENCODER_ATTENTION and port.dtype == np.float32 and len(port.axes) == 5
+        sound = port.name == ENCODER_ATTENTION and port.dtype == "float32" and len(port.axes) == 5
         if image is not None:
             # It is served, and all pictures have as many cells.
             named = any(isinstance(axis, str) for axis in port.axes[1:])
@@ -119,11 +114,11 @@ def _check_encode(encode: GraphSpec, image: ImageInput | None, where: str) -> No
             )
 
 
-def _of_role(ports: Iterable[PortSpec], role: str) -> list[PortSpec]:
+def _of_role(ports: Iterable[Port], role: str) -> list[Port]:
     return [port for port in ports if port.role == role]
 
 
-def _allow(ports: Iterable[PortSpec], roles: Collection[str], where: str) -> None:
+def _allow(ports: Iterable[Port], roles: Collection[str], where: str) -> None:
     for port in ports:
         if port.role not in roles:
             raise BundleError(
@@ -131,28 +126,26 @@ def _allow(ports: Iterable[PortSpec], roles: Collection[str], where: str) -> Non
             )
 
 
-def _one(
-    ports: Iterable[PortSpec], role: Role, dtype: str, axes: Axes, where: str, or_axes: Axes | None = None
-) -> None:
+def _one(ports: Iterable[Port], role: Role, dtype: str, axes: Axes, where: str, or_axes: Axes | None = None) -> None:
     found = _of_role(ports, role)
     if len(found) != 1:
         raise BundleError(f"{where}: expected one port of role {role}, found {len(found)}")
     port = found[0]
     if port.name != role:
         raise BundleError(f"{where}: the port of role {role} is named {port.name!r}, expected {role!r}")
-    if port.dtype != np.dtype(dtype):
+    if port.dtype != dtype:
         raise BundleError(f"{where}: port {role!r} has dtype {port.dtype}, expected {dtype}")
     if port.axes not in (axes, or_axes):
         raise BundleError(f"{where}: port {role!r} has axes {show_axes(port.axes)}, expected {show_axes(axes)}")
 
 
-def _named_after(role: str, ports: Iterable[PortSpec], where: str) -> None:
+def _named_after(role: str, ports: Iterable[Port], where: str) -> None:
     for port in ports:
         if not port.name.startswith(f"{role}."):
             raise BundleError(f"{where}: port {port.name!r} has role {role}, so its name must start with '{role}.'")
 
 
-def _same(left: Iterable[PortSpec], right: Iterable[PortSpec], where: str) -> None:
+def _same(left: Iterable[Port], right: Iterable[Port], where: str) -> None:
     one, other = {port.name: port for port in left}, {port.name: port for port in right}
     if one.keys() != other.keys():
         raise BundleError(f"{where} differ: {_list(one)} against {_list(other)}")
@@ -161,7 +154,7 @@ def _same(left: Iterable[PortSpec], right: Iterable[PortSpec], where: str) -> No
             raise BundleError(f"{where} differ: {name!r} is {_describe(port)} against {_describe(other[name])}")
 
 
-def _describe(port: PortSpec) -> str:
+def _describe(port: Port) -> str:
     return f"{port.dtype} {show_axes(port.axes)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from regard.contract.errors import BundleError
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 
 _ELEMENT_TYPES: Mapping[str, str] = {
     "tensor(float)": "float32",
@@ -38,7 +38,7 @@ class RealPort(Protocol):
         ...
 
 
-def check_ports(promised: Sequence[PortSpec], real: Sequence[RealPort], where: str) -> None:
+def check_ports(promised: Sequence[Port], real: Sequence[RealPort], where: str) -> None:
     """Check that a graph has the promised ports, of their types, with the same axes fixed.
 
     Args:
@@ -53,7 +53,7 @@ def check_ports(promised: Sequence[PortSpec], real: Sequence[RealPort], where: s
         raise BundleError(f"{where} are {', '.join(sorted(found))}, but the manifest says {', '.join(sorted(names))}")
     for port in promised:
         node = found[port.name]
-        if _ELEMENT_TYPES.get(node.type) != port.dtype.name:
+        if _ELEMENT_TYPES.get(node.type) != port.dtype:
             raise BundleError(f"{where}: {port.name} is {node.type}, but the manifest says {port.dtype}")
         fits = len(node.shape) == len(port.axes) and all(
             size == axis if isinstance(axis, int) else not isinstance(size, int)

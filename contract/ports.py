@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
@@ -55,20 +53,20 @@ _AXIS_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortSpec:
+class Port:
     """One input or output of a graph.
 
     Attributes:
         name: in the graph.
         role: what it is for.
-        dtype: of its elements.
+        dtype: of its elements, as numpy and ONNX write it: float32, float16, int64, bool, uint8.
         axes: one for each dimension: a name where it varies, a number where it does not. Axis 0 is always `batch`, but
             for scored_rows.
     """
 
     name: str
     role: Role
-    dtype: np.dtype[Any]
+    dtype: str
     axes: Axes
 
 
@@ -77,8 +75,8 @@ class GraphSpec:
     """One graph file and the ports that it must have, in this order."""
 
     path: Path
-    inputs: tuple[PortSpec, ...]
-    outputs: tuple[PortSpec, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
 
 
 def read_graph(graph: bundle_pb2.Graph, *, where: str, directory: Path) -> GraphSpec:
@@ -95,7 +93,7 @@ def read_graph(graph: bundle_pb2.Graph, *, where: str, directory: Path) -> Graph
     for field in ("opset", "ir_version"):
         if getattr(graph, field) < 1:
             raise BundleError(f"{where}: {field} is missing; a positive number is needed")
-    ports: list[list[PortSpec]] = []
+    ports: list[list[Port]] = []
     for side, listed in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         ports.append([_read_port(port, where=f"{where}: {side}[{index}]") for index, port in enumerate(listed)])
         names = [port.name for port in ports[-1]]
@@ -105,7 +103,7 @@ def read_graph(graph: bundle_pb2.Graph, *, where: str, directory: Path) -> Graph
     return GraphSpec(path=directory / graph.file, inputs=tuple(ports[0]), outputs=tuple(ports[1]))
 
 
-def _read_port(port: bundle_pb2.Port, *, where: str) -> PortSpec:
+def _read_port(port: bundle_pb2.Port, *, where: str) -> Port:
     if not _PORT_NAME.fullmatch(port.name):
         raise BundleError(f"{where}: the name {port.name[:80]!r} is not one of a port")
     role = _ROLES.get(port.role)
@@ -125,7 +123,7 @@ def _read_port(port: bundle_pb2.Port, *, where: str) -> PortSpec:
             )
     if not axes or (axes[0] != "batch" and role != "scored_rows"):
         raise BundleError(f"{where}: port {port.name!r} has axes {show_axes(axes)}, but the first one must be 'batch'")
-    return PortSpec(name=port.name, role=role, dtype=np.dtype(port.dtype), axes=tuple(axes))
+    return Port(name=port.name, role=role, dtype=port.dtype, axes=tuple(axes))
 
 
 def read_predictable(step: GraphSpec, *, vocabulary_size: int, special: int, where: str) -> int:

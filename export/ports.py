@@ -7,50 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.contract.ports import STATE_OUTPUT_PREFIX, TARGET, Axes
+from regard.contract.ports import STATE_OUTPUT_PREFIX, TARGET, Axes, Port
 from regard.contract.target_vocabulary import name_scores
-
-
-class Role(Enum):
-    """What a tensor is to the engine."""
-
-    SOURCE = "source"
-    SOURCE_LENGTH = "source_length"
-    PIXELS = "pixels"
-    MEMORY = "memory"
-    STATE = "state"
-    ENCODER_ATTENTION = "encoder_attention"
-    TOKEN = "token"  # noqa: S105  a word of text
-    SCORED_ROWS = "scored_rows"
-    SCORES = "scores"
-    ATTENTION = "attention"
-
 
 NEXT = STATE_OUTPUT_PREFIX
 BATCH, SOURCE_AXIS, TARGET_AXIS = "batch", "source", TARGET
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
-    """One tensor of a graph.
-
-    Attributes:
-        name: in the graph and in the bundle.
-        role: what the engine does with it.
-        dtype: as numpy and ONNX write it: float32, float16, int64, bool, uint8.
-        axes: a name for each axis that varies (batch, source, target), a number for each that does not.
-    """
-
-    name: str
-    role: Role
-    dtype: str
-    axes: Axes
 
 
 class GraphPorts(NamedTuple):
@@ -97,12 +63,12 @@ class ModelPorts:
     def picture(self) -> tuple[int, ...] | None:
         """Shape [height, width, 3] of what `encode` reads if that is a picture, else None."""
         (first, *_) = self.encode.inputs
-        return tuple(int(size) for size in first.axes[1:]) if first.role is Role.PIXELS else None
+        return tuple(int(size) for size in first.axes[1:]) if first.role == "pixels" else None
 
     @property
     def cells(self) -> int | None:
         """How many positions a source has if that is the same for all, as of pictures, else None."""
-        positions = {port.axes[-1] for port in self.step.outputs if port.role is Role.ATTENTION}
+        positions = {port.axes[-1] for port in self.step.outputs if port.role == "attention"}
         fixed = [size for size in positions if isinstance(size, int)]
         return fixed[0] if fixed else None
 
@@ -114,9 +80,9 @@ class ModelPorts:
 
 def with_target_vocabularies(ports: ModelPorts, vocabularies: Mapping[str, NDArray[np.int64]]) -> ModelPorts:
     """Return the ports of a model that can also score the tokens of one target language alone."""
-    scored = Port(name="scored_rows", role=Role.SCORED_ROWS, dtype="int64", axes=(1 + len(vocabularies),))
+    scored = Port(name="scored_rows", role="scored_rows", dtype="int64", axes=(1 + len(vocabularies),))
     scores = tuple(
-        Port(name=name_scores(language), role=Role.SCORES, dtype="float32", axes=("batch", len(tokens)))
+        Port(name=name_scores(language), role="scores", dtype="float32", axes=("batch", len(tokens)))
         for language, tokens in vocabularies.items()
     )
     step = GraphPorts((*ports.step.inputs, scored), (*ports.step.outputs, *scores))
@@ -143,19 +109,19 @@ def name_ports(
         if not part.axes or part.axes[0] != "batch":
             raise ValueError(f"{part.field} has axes {part.axes}, but the first axis of memory and state is batch.")
     memory_ports = tuple(
-        Port(name=f"memory.{part.field}", role=Role.MEMORY, dtype=part.dtype, axes=part.axes) for part in memory
+        Port(name=f"memory.{part.field}", role="memory", dtype=part.dtype, axes=part.axes) for part in memory
     )
     state_ports = tuple(
-        Port(name=f"state.{part.field}", role=Role.STATE, dtype=part.dtype, axes=part.axes) for part in state
+        Port(name=f"state.{part.field}", role="state", dtype=part.dtype, axes=part.axes) for part in state
     )
     next_ports = tuple(
-        Port(name=NEXT + port.name, role=Role.STATE, dtype=port.dtype, axes=port.axes) for port in state_ports
+        Port(name=NEXT + port.name, role="state", dtype=port.dtype, axes=port.axes) for port in state_ports
     )
-    source = Port(name="source", role=Role.SOURCE, dtype="int64", axes=("batch", "source"))
-    length = Port(name="source_length", role=Role.SOURCE_LENGTH, dtype="int64", axes=("batch",))
-    token = Port(name="token", role=Role.TOKEN, dtype="int64", axes=("batch",))
-    scores = Port(name="scores", role=Role.SCORES, dtype="float32", axes=("batch", predictable))
-    attention = Port(name="attention", role=Role.ATTENTION, dtype="float32", axes=("batch", layers, heads, "source"))
+    source = Port(name="source", role="source", dtype="int64", axes=("batch", "source"))
+    length = Port(name="source_length", role="source_length", dtype="int64", axes=("batch",))
+    token = Port(name="token", role="token", dtype="int64", axes=("batch",))
+    scores = Port(name="scores", role="scores", dtype="float32", axes=("batch", predictable))
+    attention = Port(name="attention", role="attention", dtype="float32", axes=("batch", layers, heads, "source"))
     return ModelPorts(
         encode=GraphPorts(inputs=(source, length), outputs=(*memory_ports, *(state_ports if initial_state else ()))),
         step=GraphPorts(

@@ -16,13 +16,12 @@ import numpy as np
 from regard.contract.bundle import LoadedBundle, load_profiles
 from regard.contract.names import key_of_path
 from regard.contract.opened_graph import check_ports
-from regard.contract.ports import GraphSpec
 from regard.contract.vocabulary import check_no_added_tokens, open_tokenizer
 from regard.export.errors import BundleError, ExportError, as_export_error
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import Source, random_pictures, random_sources
 from regard.export.parity.runtime import Device, OnnxMachine
-from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts, Port, Role
+from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts
 from regard.v1 import bundle_pb2
 
 Say = Callable[[str], object]
@@ -90,7 +89,7 @@ def _read(folder: Path, profile: str) -> dict[str, LoadedBundle]:
 
 
 def _open(profile: bundle_pb2.Profile, bundle: LoadedBundle, *, deep: bool) -> tuple[OnnxMachine, ModelPorts]:
-    encode, step = _graph_ports(bundle.encode), _graph_ports(bundle.step)
+    encode, step = (GraphPorts(graph.inputs, graph.outputs) for graph in (bundle.encode, bundle.step))
     if deep:
         # Only where onnx is installed.
         from regard.export.surgery.graph_files import check_graph_file
@@ -121,14 +120,6 @@ def _run(profile: bundle_pb2.Profile, bundle: LoadedBundle, device: Device) -> O
     shared = {NEXT + port.name: port.name for port in bundle.step.inputs if TARGET_AXIS in port.axes}
     in_place = shared if profile.state_in_place else None
     return OnnxMachine(bundle.encode.path.read_bytes(), bundle.step.path.read_bytes(), in_place=in_place, device=device)
-
-
-def _graph_ports(graph: GraphSpec) -> GraphPorts:
-    sides = (
-        tuple(Port(name=port.name, role=Role(port.role), dtype=port.dtype.name, axes=port.axes) for port in side)
-        for side in (graph.inputs, graph.outputs)
-    )
-    return GraphPorts(*sides)
 
 
 def _compare(

@@ -16,9 +16,10 @@ from regard.atomic import replacing_folder
 from regard.contract.bundle import FORMAT_VERSION, MANIFEST, load_profiles, read_manifest
 from regard.contract.errors import BundleError as ContractError
 from regard.contract.names import key_of_path
+from regard.contract.ports import Port
 from regard.export.bundle.card import render_card
 from regard.export.errors import BundleError, as_export_error
-from regard.export.ports import GraphPorts, Port
+from regard.export.ports import GraphPorts
 from regard.v1 import bundle_pb2
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def describe_graph(file: str, model: ModelProto, ports: GraphPorts) -> bundle_pb
 def _describe_port(port: Port) -> bundle_pb2.Port:
     return bundle_pb2.Port(
         name=port.name,
-        role=bundle_pb2.PortRole.Value(f"PORT_ROLE_{port.role.name}"),
+        role=bundle_pb2.PortRole.Value(f"PORT_ROLE_{port.role.upper()}"),
         dtype=port.dtype,
         axes=[str(axis) for axis in port.axes],
     )

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.contract.ports import Axes, Port
 from regard.export.errors import TraceError
 from regard.export.families.graphs import StepGraph, TraceableModel
-from regard.export.ports import BATCH, Axes, GraphPorts, ModelPorts, Part, Port, Role, name_ports
+from regard.export.ports import BATCH, GraphPorts, ModelPorts, Part, name_ports
 from regard.training.data.vocabulary import BEGIN
 from regard.training.models.captioner import Captioner
 
@@ -79,10 +80,10 @@ def of_pictures(ports: ModelPorts, model: Captioner, weights: Tensor | None) -> 
     """
     cells = model.backbone.rows * model.backbone.columns
     axes = (BATCH, model.config.height, model.config.width, 3)
-    reads = Port(name="pixels", role=Role.PIXELS, dtype="uint8", axes=axes)
+    reads = Port(name="pixels", role="pixels", dtype="uint8", axes=axes)
     encoder_attention = Port(
         name="attention.encoder",
-        role=Role.ENCODER_ATTENTION,
+        role="encoder_attention",
         dtype="float32",
         axes=() if weights is None else (BATCH, *weights.shape[1:]),
     )
@@ -92,7 +93,7 @@ def of_pictures(ports: ModelPorts, model: Captioner, weights: Tensor | None) -> 
         step=GraphPorts(
             ports.step.inputs,
             tuple(
-                replace(port, axes=(*port.axes[:-1], cells)) if port.role is Role.ATTENTION else port
+                replace(port, axes=(*port.axes[:-1], cells)) if port.role == "attention" else port
                 for port in ports.step.outputs
             ),
         ),

@@ -31,7 +31,7 @@ from regard.export.families.graphs import (
 )
 from regard.export.parity.greedy import END
 from regard.export.parity.runtime import Arrays
-from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts, Role, name_ports
+from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts, name_ports
 
 POSITION = "position"
 _ROOMS = (5, 6)  # entries of the buffers that are traced with; no batch or source of SIZES is as large
@@ -153,7 +153,7 @@ def open_growing_model(model: Model, growth: Mapping[str, int], *, vocabulary: i
         heads=attention.shape[2],
     )
     given = {f"state.{fields[index]}" for index in kept}
-    encode = tuple(port for port in ports.encode.outputs if port.role is not Role.STATE or port.name in given)
+    encode = tuple(port for port in ports.encode.outputs if port.role != "state" or port.name in given)
     return TraceableModel(
         encode=BufferedEncodeGraph(model, kept).eval(),
         step=BufferedStepGraph(model, type(memory), type(state), growth, attends=attends).eval(),
@@ -189,7 +189,7 @@ class RowByRowMachine:
     def step(self, inputs: Arrays) -> Arrays:
         """Predict a token; entries of a buffer that the model knows nothing of stay as they are."""
         graph, fields = self._graph, fields_of(self._graph.state)
-        memories = [port.name for port in self._ports.step.inputs if port.role is Role.MEMORY]
+        memories = [port.name for port in self._ports.step.inputs if port.role == "memory"]
         made: dict[str, list[NDArray[Any]]] = {port.name: [] for port in self._ports.step.outputs}
         for row, position in enumerate(inputs[f"state.{POSITION}"]):
             parts = {field: torch.tensor(inputs[f"state.{field}"][row : row + 1]) for field in fields}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regard.export.errors import ParityError
 from regard.export.parity.greedy import BEGIN, Source, first_state, greedy_steps, random_inputs, step_inputs
 from regard.export.parity.runtime import Arrays, Machine
-from regard.export.ports import NEXT, TARGET_AXIS, ModelPorts, Role
+from regard.export.ports import NEXT, TARGET_AXIS, ModelPorts
 from regard.v1 import bundle_pb2
 
 SPARE = 3  # entries of a buffer that no step needs
@@ -134,7 +134,7 @@ def _begin_again(
     """Return states in which some rows are as at first, and buffers are spoilt beyond what rows have written."""
     begun: dict[str, NDArray[Any]] = {}
     for port in ports.step.inputs:
-        if port.role is not Role.STATE:
+        if port.role != "state":
             continue
         array = state[NEXT + port.name] if NEXT + port.name in state else state[port.name]
         if TARGET_AXIS in port.axes:
@@ -161,7 +161,7 @@ def _without_padding(memory: Arrays, real: NDArray[np.int64], ports: ModelPorts)
     """Return memory with 0 on padding, which the mask hides: what stands there is nobody's."""
     seen = dict(memory)
     for port in ports.encode.outputs:
-        if port.role is Role.MEMORY and port.dtype.startswith("float") and "source" in port.axes:
+        if port.role == "memory" and port.dtype.startswith("float") and "source" in port.axes:
             array = memory[port.name]
             axis = port.axes.index("source")
             seen[port.name] = np.where(_entries(array, axis, real), array, np.float32(0))
@@ -195,7 +195,7 @@ def _check_attention(attention: NDArray[np.float32], length: NDArray[np.int64], 
 
 def _check_empty_row(candidate: Machine, ports: ModelPorts, feed: Arrays, age: NDArray[np.int64], where: str) -> None:
     """Mask everything, as no caller may: softmax over nothing is where NaN comes from."""
-    masks = {port.name for port in ports.step.inputs if port.role is Role.MEMORY and port.dtype == "bool"}
+    masks = {port.name for port in ports.step.inputs if port.role == "memory" and port.dtype == "bool"}
     if not masks:
         return
     emptied = {name: np.zeros_like(array) if name in masks else array for name, array in feed.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.export.parity.runtime import Arrays, Machine
-from regard.export.ports import BATCH, NEXT, TARGET_AXIS, GraphPorts, ModelPorts, Role
+from regard.export.ports import BATCH, NEXT, TARGET_AXIS, GraphPorts, ModelPorts
 
 PAD, BEGIN, END, FIRST_WORD = 0, 2, 3, 4
 LARGEST_TARGET = 256
@@ -91,7 +91,7 @@ def first_state(ports: GraphPorts, memory: Arrays, batch: int, room: int) -> dic
         if port.name in memory
         else np.zeros([sizes[axis] if isinstance(axis, str) else axis for axis in port.axes], port.dtype)
         for port in ports.inputs
-        if port.role is Role.STATE
+        if port.role == "state"
     }
 
 
@@ -105,11 +105,11 @@ def step_inputs(
     inputs: dict[str, NDArray[Any]] = {}
     for port in ports.inputs:
         match port.role:
-            case Role.TOKEN:
+            case "token":
                 inputs[port.name] = token
-            case Role.STATE:
+            case "state":
                 inputs[port.name] = state[NEXT + port.name] if NEXT + port.name in state else state[port.name]
-            case Role.SCORED_ROWS:
+            case "scored_rows":
                 rows = np.zeros([int(axis) for axis in port.axes], np.int64)
                 rows[scores] = len(token)
                 inputs[port.name] = rows

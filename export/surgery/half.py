@@ -13,7 +13,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from regard.export.ports import GraphPorts, ModelPorts, Port, Role
+from regard.contract.ports import Port
+from regard.export.ports import GraphPorts, ModelPorts
 from regard.export.surgery.rewrite import attributes, copy, copy_node, tidy
 
 # Operators at which the neighbourhood of a softmax ends.
@@ -25,7 +26,7 @@ def ports_in_float16(ports: ModelPorts) -> ModelPorts:
     """Return the ports of graphs in float16: memory and state are, scores and attention stay in float32."""
 
     def change(port: Port) -> Port:
-        moved = port.role in (Role.MEMORY, Role.STATE) and port.dtype == "float32"
+        moved = port.role in ("memory", "state") and port.dtype == "float32"
         return replace(port, dtype="float16") if moved else port
 
     encode, step = (GraphPorts(*(tuple(map(change, side)) for side in graph)) for graph in (ports.encode, ports.step))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from regard.export.errors import GraphError
-from regard.export.ports import ModelPorts, Role
+from regard.export.ports import ModelPorts
 from regard.export.surgery.rewrite import add_constant, attributes, copy, tidy
 
 Vocabularies = Mapping[str, NDArray[np.int64]]
@@ -52,7 +52,7 @@ def score_vocabularies(step: ModelProto, ports: ModelPorts) -> ModelProto:
     product = None if softmax is None else makers.get(softmax.input[0])
     if softmax is None or softmax.op_type != "LogSoftmax" or product is None:
         raise GraphError("The scores of the step are not the LogSoftmax of a product.")
-    (rows,) = [port for port in ports.step.inputs if port.role is Role.SCORED_ROWS]
+    (rows,) = [port for port in ports.step.inputs if port.role == "scored_rows"]
     scored.graph.input.append(helper.make_tensor_value_info(rows.name, TensorProto.INT64, rows.axes))
     zero = add_constant(scored, f"{rows.name}.zero", np.array([0]))
     for place, (name, columns) in enumerate(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 from regard.server.bounds import longest_target
 from regard.server.request import DecodeRequest, Ids, Pixels
 from regard.server.search.rule import OutputVocabulary
@@ -61,8 +61,8 @@ class DecoderFacts:
         encoder_attention: whether `encode` can also return the attention between the cells of pictures.
     """
 
-    memory: tuple[PortSpec, ...]
-    state: tuple[PortSpec, ...]
+    memory: tuple[Port, ...]
+    state: tuple[Port, ...]
     vocabulary_size: int
     output_size: int
     layers: int

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.contract.ports import TARGET, PortSpec
+from regard.contract.ports import TARGET, Port
 
 Index = NDArray[np.intp]
 Buffer = NDArray[Any]
@@ -41,14 +41,12 @@ class StateBuffers:
         filled: entries that each row has written [rows].
     """
 
-    def __init__(
-        self, ports: Sequence[PortSpec], *, rows: int, width: int, target: int, in_place: bool = False
-    ) -> None:
+    def __init__(self, ports: Sequence[Port], *, rows: int, width: int, target: int, in_place: bool = False) -> None:
         plain = [port for port in ports if TARGET not in port.axes]
         shapes = {port.name: buffer_shape(port, rows, width) for port in plain}
         self._read = {port.name: np.empty(shapes[port.name], dtype=port.dtype) for port in plain}
         self._written = {port.name: np.empty(shapes[port.name], dtype=port.dtype) for port in plain}
-        alike: dict[tuple[Any, ...], list[PortSpec]] = {}
+        alike: dict[tuple[Any, ...], list[Port]] = {}
         for port in ports:
             if TARGET in port.axes:
                 alike.setdefault((port.axes, port.dtype), []).append(port)
@@ -168,7 +166,7 @@ class StateBuffers:
 class BufferGroup:
     """Buffers of one shape: [tensor, row, ..., target, ...]."""
 
-    def __init__(self, ports: Sequence[PortSpec], *, rows: int, width: int, in_place: bool) -> None:
+    def __init__(self, ports: Sequence[Port], *, rows: int, width: int, in_place: bool) -> None:
         self.names = [port.name for port in ports]
         self._port = ports[0]
         self._rows = rows
@@ -205,7 +203,7 @@ class BufferGroup:
             self.read[(slice(None), targets[some], *entries)] = self.read[(slice(None), sources[some], *entries)]
 
 
-def buffer_shape(port: PortSpec, rows: int, width: int, target: int | None = None) -> tuple[int, ...]:
+def buffer_shape(port: Port, rows: int, width: int, target: int | None = None) -> tuple[int, ...]:
     """Return the shape of a buffer for a memory or state tensor whose named axes are `batch`, `source` and `target`.
 
     Raises:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regard.contract.bundle import LoadedBundle
 from regard.contract.errors import BundleError as ContractError
 from regard.contract.opened_graph import check_ports
-from regard.contract.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, GraphSpec, PortSpec
+from regard.contract.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, GraphSpec, Port
 from regard.server.engine.decoder import Tensors
 from regard.server.engine.state_buffers import buffer_shape
 from regard.server.errors import BundleError, DeviceUnavailable
@@ -96,7 +96,7 @@ class OpenModel:
         for port in spec.inputs:
             buffer = inputs[port.name]
             shape = buffer.shape if port.role == "scored_rows" else (rows, *buffer.shape[1:])
-            binding.bind_input(port.name, "cpu", 0, port.dtype.type, shape, buffer.ctypes.data)
+            binding.bind_input(port.name, "cpu", 0, buffer.dtype.type, shape, buffer.ctypes.data)
         for port in spec.outputs:
             if port not in made:
                 # Scores that were not asked for: no rows, for which the runtime itself has room.
@@ -104,7 +104,7 @@ class OpenModel:
                 continue
             buffer = outputs[port.name]
             shape = (rows, *buffer.shape[1:])
-            binding.bind_output(port.name, "cpu", 0, port.dtype.type, shape, buffer.ctypes.data)
+            binding.bind_output(port.name, "cpu", 0, buffer.dtype.type, shape, buffer.ctypes.data)
 
         def run(held: tuple[Tensors, Tensors] = (dict(inputs), dict(outputs))) -> None:
             # `held` keeps alive the buffers, of which the binding has only the addresses.
@@ -126,9 +126,7 @@ class OpenModel:
             raise ValueError(f"a step makes one of the scores {', '.join(names)}")
         return {"scored_rows": np.array([rows * it for it in wanted], dtype=np.int64)}
 
-    def _copying_step(
-        self, inputs: Tensors, outputs: Tensors, made: Sequence[PortSpec], rows: int
-    ) -> Callable[[], None]:
+    def _copying_step(self, inputs: Tensors, outputs: Tensors, made: Sequence[Port], rows: int) -> Callable[[], None]:
         """As `bind_step`, for devices with their own memory: there a bound input is copied once, not at every run."""
         names = [port.name for port in made]
         feed = {
@@ -187,7 +185,7 @@ class OpenModel:
             for port, value in zip(made, stepped, strict=True):
                 self._check_shape(port, value, rows, width)
 
-    def _try_bound(self, inputs: Tensors, scores: PortSpec, rows: int, width: int) -> None:
+    def _try_bound(self, inputs: Tensors, scores: Port, rows: int, width: int) -> None:
         """Run a step as the engine does; the runtime refuses to write to a buffer of another shape."""
         outputs: dict[str, NDArray[Any]] = {}
         for port in self.bundle.step.outputs:
@@ -200,7 +198,7 @@ class OpenModel:
                 outputs[port.name] = np.zeros(buffer_shape(port, rows, width, _PROBE_ENTRIES), dtype=port.dtype)
         self.bind_step(inputs, outputs, rows)()
 
-    def _check_shape(self, port: PortSpec, value: NDArray[Any], rows: int, width: int) -> None:
+    def _check_shape(self, port: Port, value: NDArray[Any], rows: int, width: int) -> None:
         sizes = {"batch": rows, "source": width}
         promised = tuple(axis if isinstance(axis, int) else sizes.get(axis, -1) for axis in port.axes)
         if value.shape != promised:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.bundles import NULL
 
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions, Weights
 
@@ -123,8 +123,8 @@ class FakeCaptioner:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
-        def port(name: str, role: Any, dtype: str, *axes: str | int) -> PortSpec:
-            return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+        def port(name: str, role: Any, dtype: str, *axes: str | int) -> Port:
+            return Port(name=name, role=role, dtype=dtype, axes=axes)
 
         self.facts = DecoderFacts(
             memory=(

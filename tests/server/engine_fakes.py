@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.request import CallContext, DecodeRequest, Ids, Pixels, SearchOptions
 
@@ -107,8 +107,8 @@ class FakeDecoder:
         vocabulary = len(self.score((4, END), ()))
         layers, heads = self.attend((4, END), ()).shape[:2] if self.attend is not None else (0, 0)
 
-        def port(name: str, role: Any, dtype: str, *axes: str | int) -> PortSpec:
-            return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+        def port(name: str, role: Any, dtype: str, *axes: str | int) -> Port:
+            return Port(name=name, role=role, dtype=dtype, axes=axes)
 
         self.facts = DecoderFacts(
             memory=(

@@ -16,13 +16,14 @@ from tests.server.serving import PATIENCE, serving
 
 from regard.contract.bundle import load_bundle
 from regard.contract.errors import BundleError
+from regard.contract.ports import Port
 from regard.export.bundle.card import render_card
 from regard.export.bundle.writer import Bundle, write_bundle
 from regard.export.families.captioner import open_captioner
 from regard.export.families.graphs import TorchMachine
 from regard.export.parity.greedy import BEGIN, random_pictures, step_inputs
 from regard.export.parity.runtime import OnnxMachine
-from regard.export.ports import NEXT, Port, Role
+from regard.export.ports import NEXT
 from regard.export.surgery.storage import round_weights
 from regard.export.verify import verify
 from regard.server.runtime.session import open_model
@@ -164,7 +165,7 @@ def test_next_states_are_named_after_states(made: Made) -> None:
     ports = open_captioner(made.captioner, vocabulary=made.captioner.config.vocabulary).ports
 
     def states(side: tuple[Port, ...]) -> list[str]:
-        return [port.name.removeprefix(NEXT) for port in side if port.role is Role.STATE]
+        return [port.name.removeprefix(NEXT) for port in side if port.role == "state"]
 
     assert states(ports.step.inputs) == states(ports.step.outputs) == states(ports.encode.outputs)
 

@@ -14,6 +14,7 @@ from tests.cuda_machines import hide_cuda
 from tests.export.toy import ToyRun, quiet
 from tests.small_transformer import small_graphs, small_transformer
 
+from regard.contract.ports import Port, Role
 from regard.export.build import BuildSettings, build
 from regard.export.bundle.writer import write_bundle
 from regard.export.errors import BundleError, GraphError
@@ -23,7 +24,7 @@ from regard.export.families.profile import ExportedProfile
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import random_sources
 from regard.export.parity.runtime import GraphSession
-from regard.export.ports import GraphPorts, Port, Role
+from regard.export.ports import GraphPorts
 from regard.export.surgery.half import compute_in_float16, round_in_float32
 from regard.export.verify import add_arguments, run, verify
 
@@ -95,11 +96,11 @@ def test_what_masks_stays_too_large_for_float16_and_nothing_becomes_nan() -> Non
     floor = float(np.finfo(np.float32).min)
     ports = GraphPorts(
         (
-            port("state.query", Role.STATE, "float16", 3, 4),
-            port("memory.keys", Role.MEMORY, "float16", 4, 3),
-            port("memory.seen", Role.MEMORY, "float16", 3, 3),
+            port("state.query", "state", "float16", 3, 4),
+            port("memory.keys", "memory", "float16", 4, 3),
+            port("memory.seen", "memory", "float16", 3, 3),
         ),
-        (port("attention", Role.ATTENTION, "float32", 3, 3),),
+        (port("attention", "attention", "float32", 3, 3),),
     )
     half = compute_in_float16(graph(nodes, inputs, {"attention": [3, 3]}, zero=0.0, floor=floor), ports)
     feed = {
@@ -122,7 +123,7 @@ def test_results_are_rounded_in_float32_as_numpy_rounds_in_float16() -> None:
         helper.make_node("Sub", ["sum", "one"], ["next.state.x"]),
     ]
     ports = GraphPorts(
-        (port("state.x", Role.STATE, "float16", "batch"),), (port("next.state.x", Role.STATE, "float16", "batch"),)
+        (port("state.x", "state", "float16", "batch"),), (port("next.state.x", "state", "float16", "batch"),)
     )
     half = compute_in_float16(graph(nodes, {"state.x": ["batch"]}, {"next.state.x": ["batch"]}, one=1.0), ports)
     x = np.array([1e-4, 6e-4, 0.3], np.float16)

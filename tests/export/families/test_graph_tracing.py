@@ -8,13 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.contract.ports import Port
 from regard.export.errors import GraphError, TraceError
 from regard.export.families.trace import trace
-from regard.export.ports import GraphPorts, Port, Role
+from regard.export.ports import GraphPorts
 
 PORTS = GraphPorts(
-    inputs=(Port(name="x", role=Role.SOURCE, dtype="float32", axes=("batch", "source")),),
-    outputs=(Port(name="y", role=Role.SCORES, dtype="float32", axes=("batch", "source")),),
+    inputs=(Port(name="x", role="source", dtype="float32", axes=("batch", "source")),),
+    outputs=(Port(name="y", role="scores", dtype="float32", axes=("batch", "source")),),
 )
 SAMPLES = ((torch.ones(3, 7),), (torch.ones(8, 4),))
 

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from regard.contract.ports import Port
 from regard.export.errors import GraphError
-from regard.export.ports import GraphPorts, Port, Role
+from regard.export.ports import GraphPorts
 from regard.export.surgery.checks import check_graph
 
 GRU_PORTS = GraphPorts(
     inputs=(
-        Port(name="x", role=Role.SOURCE, dtype="float32", axes=("source", "batch", 2)),
-        Port(name="length", role=Role.SOURCE_LENGTH, dtype="int64", axes=("batch",)),
+        Port(name="x", role="source", dtype="float32", axes=("source", "batch", 2)),
+        Port(name="length", role="source_length", dtype="int64", axes=("batch",)),
     ),
-    outputs=(Port(name="y", role=Role.MEMORY, dtype="float32", axes=("source", 1, "batch", 3)),),
+    outputs=(Port(name="y", role="memory", dtype="float32", axes=("source", 1, "batch", 3)),),
 )
 
 

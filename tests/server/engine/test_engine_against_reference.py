@@ -10,7 +10,7 @@ import torch
 from tests.server.engine_fakes import END, request
 
 from regard.contract.names import ModelKey
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
@@ -22,9 +22,9 @@ VOCABULARY, OUTPUT, WIDTH = 40, 30, 16
 SIZES = RnnConfig(vocabulary=VOCABULARY, output=OUTPUT, embedding=12, encoder=10, decoder=14, attention=8, dropout=0.0)
 
 
-def port(name: str, role: str, *axes: str | int, dtype: str = "float32") -> PortSpec:
+def port(name: str, role: str, *axes: str | int, dtype: str = "float32") -> Port:
     assert role in ("memory", "state")
-    return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+    return Port(name=name, role=role, dtype=dtype, axes=axes)
 
 
 class TorchDecoder:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 from regard.server.engine.decoder import DecoderFacts, Tensors
 from regard.server.engine.rows import RowBuffers
 from regard.server.engine.state_buffers import buffer_shape
@@ -19,9 +19,9 @@ from regard.server.search.step import FewReordered, Reordering
 CAPACITY, WIDTH = 8, 3
 
 
-def port(name: str, *axes: str | int, dtype: str = "float32") -> PortSpec:
+def port(name: str, *axes: str | int, dtype: str = "float32") -> Port:
     role = "memory" if name.startswith("memory") else "state"
-    return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+    return Port(name=name, role=role, dtype=dtype, axes=axes)
 
 
 class CountingDecoder:

@@ -15,7 +15,7 @@ from tests.small_transformer import SIZES, small_graphs, small_transformer
 
 from regard.contract.bundle import LoadedBundle, load_bundle
 from regard.contract.names import ModelKey
-from regard.contract.ports import GraphSpec, PortSpec
+from regard.contract.ports import GraphSpec, Port
 from regard.export.ports import GraphPorts
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
@@ -28,8 +28,8 @@ WIDTH = 16
 
 
 def spec(path: Path, ports: GraphPorts) -> GraphSpec:
-    def convert(port: Any) -> PortSpec:
-        return PortSpec(name=port.name, role=port.role.name.lower(), dtype=np.dtype(port.dtype), axes=port.axes)
+    def convert(port: Any) -> Port:
+        return Port(name=port.name, role=port.role.name.lower(), dtype=port.dtype, axes=port.axes)
 
     return GraphSpec(path=path, inputs=tuple(map(convert, ports.inputs)), outputs=tuple(map(convert, ports.outputs)))
 

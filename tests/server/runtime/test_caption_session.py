@@ -24,7 +24,7 @@ from tests.server.engine_fakes import FakeObserver
 from tests.server.serving import PATIENCE
 
 from regard.contract.bundle import LoadedBundle, load_bundle
-from regard.contract.ports import PortSpec
+from regard.contract.ports import Port
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.errors import BundleError
 from regard.server.request import DecodeResult
@@ -33,10 +33,10 @@ from regard.server.runtime.session import OpenModel, open_model
 
 CELL = SIDE // ROWS
 WORD, END = 4, 3
-ENCODER_ATTENTION = PortSpec(
+ENCODER_ATTENTION = Port(
     name="attention.encoder",
     role="encoder_attention",
-    dtype=np.dtype("float32"),
+    dtype="float32",
     axes=("batch", 1, 1, CELLS, CELLS),
 )
 

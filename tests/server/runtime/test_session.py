@@ -18,7 +18,7 @@ from tests.cuda_machines import break_cuda, hide_cuda
 from tests.server.engine_fakes import FakeObserver, request
 from tests.server.serving import PATIENCE
 
-from regard.contract.bundle import GraphSpec, LoadedBundle, PortSpec, load_bundle
+from regard.contract.bundle import GraphSpec, LoadedBundle, Port, load_bundle
 from regard.server.engine.engine import Engine, EngineSettings, Outcome
 from regard.server.engine.rows import RowBuffers
 from regard.server.errors import BundleError, DeviceUnavailable
@@ -40,7 +40,7 @@ def model(bundle: LoadedBundle) -> OpenModel:
 def buffers(model: OpenModel, *, capacity: int, width: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
     sizes = {"batch": capacity, "source": width}
 
-    def make(ports: tuple[PortSpec, ...]) -> dict[str, NDArray[Any]]:
+    def make(ports: tuple[Port, ...]) -> dict[str, NDArray[Any]]:
         return {
             port.name: np.zeros([axis if isinstance(axis, int) else sizes[axis] for axis in port.axes], port.dtype)
             for port in ports
@@ -133,8 +133,8 @@ def with_buffer(bundle: LoadedBundle, path: Path, *, in_place: bool) -> LoadedBu
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     path.write_bytes(made.SerializeToString())
 
-    def spec(name: str, role: Any, dtype: str, *axes: str | int) -> PortSpec:
-        return PortSpec(name=name, role=role, dtype=np.dtype(dtype), axes=axes)
+    def spec(name: str, role: Any, dtype: str, *axes: str | int) -> Port:
+        return Port(name=name, role=role, dtype=dtype, axes=axes)
 
     state = [("tokens", ("batch", "target")), ("position", ("batch",))]
     step = GraphSpec(
@@ -167,7 +167,7 @@ def test_a_graph_with_a_buffer_keeps_what_rows_were_fed(bundle: LoadedBundle, tm
     assert not bound[:, 5:].any()
 
 
-def replaced(bundle: LoadedBundle, change: Callable[[tuple[PortSpec, ...]], tuple[PortSpec, ...]]) -> LoadedBundle:
+def replaced(bundle: LoadedBundle, change: Callable[[tuple[Port, ...]], tuple[Port, ...]]) -> LoadedBundle:
     return dataclasses.replace(bundle, step=dataclasses.replace(bundle.step, inputs=change(bundle.step.inputs)))
 
 
@@ -183,7 +183,7 @@ def replaced(bundle: LoadedBundle, change: Callable[[tuple[PortSpec, ...]], tupl
 def test_a_graph_with_other_ports_than_promised_is_refused(
     bundle: LoadedBundle, wrong: dict[str, Any], message: str
 ) -> None:
-    def change(ports: tuple[PortSpec, ...]) -> tuple[PortSpec, ...]:
+    def change(ports: tuple[Port, ...]) -> tuple[Port, ...]:
         return tuple(dataclasses.replace(port, **wrong) if port.role == "token" else port for port in ports)
 
     with pytest.raises(BundleError, match=message):
@@ -191,7 +191,7 @@ def test_a_graph_with_other_ports_than_promised_is_refused(
 
 
 def test_a_state_that_grows_is_refused(bundle: LoadedBundle) -> None:
-    def grow(ports: tuple[PortSpec, ...]) -> tuple[PortSpec, ...]:
+    def grow(ports: tuple[Port, ...]) -> tuple[Port, ...]:
         return tuple(
             dataclasses.replace(port, axes=("batch", "past")) if port.role == "state" else port for port in ports
         )
