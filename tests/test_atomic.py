@@ -109,3 +109,24 @@ def test_link_is_turned_in_one_step(tmp_path: Path) -> None:
         replace_link(tmp_path / "best", name)
         assert (tmp_path / "best").readlink() == Path(name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "one", "two"]
+
+
+def test_a_folder_that_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with replacing_folder(tmp_path / "link") as partial:
+        (partial / "new").touch()
+    assert (tmp_path / "link").readlink() == Path("real")
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_the_mode_of_a_file_is_put_on_what_was_written_and_not_before(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    file.chmod(0o444)
+    with replacing(file) as partial:
+        assert partial.stat().st_mode & 0o200
+        partial.write_text("new")
+    assert file.stat().st_mode & 0o777 == 0o444
+    assert file.read_text() == "new"

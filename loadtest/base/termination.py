@@ -1,6 +1,6 @@
 """Treats SIGTERM like Ctrl-C, so that a measurement that is ended takes with it what it started.
 
-A signal that this process was started to ignore stays ignored, as by `nohup make test &`.
+A signal that this process was started to ignore stays ignored, as SIGINT by `&` in a script.
 """
 
 import signal

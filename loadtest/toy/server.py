@@ -174,7 +174,7 @@ async def _serve(port_file: Path) -> None:
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         # Whoever starts a process with SIGINT ignored wants Ctrl-C to spare it.
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        if number != signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, over.set)
     write_text(port_file, str(port))
     await over.wait()

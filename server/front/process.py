@@ -56,7 +56,7 @@ class _Stop:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             # Whoever starts a process with SIGINT ignored, as shells do with `&` in a script, wants Ctrl-C to spare it.
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if number != signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self._hear, number)
 
     def _hear(self, number: signal.Signals) -> None:

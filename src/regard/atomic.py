@@ -1,7 +1,8 @@
 """Writes files and folders that appear whole or not at all, even if the process or the machine dies meanwhile.
 
-What is written lies under a hidden name beside its target, is flushed to disk and then renamed, so a reader sees the
-old content or the new one. The hidden name goes away on any exception; only a killed process leaves it behind.
+What is written lies under a hidden name beside its target, is flushed to disk and then renamed. A reader of a file sees
+the old content or the new one. A folder that replaces another is absent for the moment between two renames; a process
+killed just then leaves the old one under a hidden name. Hidden names go away on any exception.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ def replacing(path: Path) -> Generator[Path]:
     partial = _beside(path)
     try:
         partial.touch(exist_ok=False)
-        if path.exists():
-            partial.chmod(path.stat().st_mode & 0o7777)
         yield partial
         _flush(partial)
+        if path.exists():  # afterwards, so that a read-only file can be replaced
+            partial.chmod(path.stat().st_mode & 0o7777)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -50,8 +51,10 @@ def replacing(path: Path) -> Generator[Path]:
 def replacing_folder(folder: Path) -> Generator[Path]:
     """Yield an empty folder beside folder that takes its place when the block ends without an exception.
 
-    An old folder is moved aside first and put back if the new one cannot be renamed. Raises OSError.
+    An old folder is moved aside first and put back if the new one cannot be renamed. Where folder is a link, what it
+    leads to is replaced. Raises OSError.
     """
+    folder = folder.resolve()
     partial = _beside(folder)
     partial.mkdir()
     try:
@@ -91,7 +94,7 @@ def _swap(partial: Path, folder: Path) -> None:
         raise
     _flush(folder.parent)
     if moved:
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:

@@ -23,7 +23,19 @@ TOO_MUCH_TO_CALL = (
     "regard.models",
 )
 # Modules that a stranger's project may well have; none of them may be ours, and ours must not need them.
-STRANGERS = ("client", "server", "models", "training", "export", "contract", "loadtest", "cli", "scoring")
+STRANGERS = (
+    "client",
+    "server",
+    "models",
+    "training",
+    "export",
+    "contract",
+    "loadtest",
+    "cli",
+    "scoring",
+    "datasets",
+    "benches",
+)
 
 _HAS = """
 import sys
@@ -74,7 +86,7 @@ def main(serve_python: Path, client_python: Path) -> int:
 
 
 def _output(command: list[str | Path], folder: str) -> str:
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,19 @@ from tests.bundles import ROOT
 import regard
 
 FOLDERS = sorted(path.name for path in (ROOT / "src/regard").iterdir() if path.is_symlink())
-STRANGERS = ("client", "server", "models", "training", "export", "contract", "loadtest", "cli", "scoring")
+STRANGERS = (
+    "client",
+    "server",
+    "models",
+    "training",
+    "export",
+    "contract",
+    "loadtest",
+    "cli",
+    "scoring",
+    "datasets",
+    "benches",
+)
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.contract.ports import Port
 from regard.export.families.trace import trace
-from regard.export.ports import GraphPorts, Port, Role
+from regard.export.ports import GraphPorts
 from regard.training.models.image_attention import ImageSelfAttention
 
 HEIGHT, WIDTH = 3, 4
@@ -103,10 +104,10 @@ class Ports(nn.Module):
 
 def test_graph_gives_what_torch_gives_for_any_batch() -> None:
     ports = GraphPorts(
-        inputs=(Port(name="map", role=Role.SOURCE, dtype="float32", axes=("batch", 16, HEIGHT, WIDTH)),),
+        inputs=(Port(name="map", role="source", dtype="float32", axes=("batch", 16, HEIGHT, WIDTH)),),
         outputs=(
-            Port(name="changed", role=Role.MEMORY, dtype="float32", axes=("batch", 16, HEIGHT, WIDTH)),
-            Port(name="attention", role=Role.ATTENTION, dtype="float32", axes=("batch", 1, 12, 12)),
+            Port(name="changed", role="memory", dtype="float32", axes=("batch", 16, HEIGHT, WIDTH)),
+            Port(name="attention", role="attention", dtype="float32", axes=("batch", 1, 12, 12)),
         ),
     )
     made = block().eval()
