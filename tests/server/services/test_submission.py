@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from regard.contract.names import ModelKey
 from regard.server.engine.engine import Ticket
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.errors import (
@@ -24,7 +25,6 @@ from regard.server.request import (
     CallContext,
     DecodeRequest,
     DecodeResult,
-    ModelKey,
     SearchOptions,
     Timing,
 )
