@@ -13,14 +13,14 @@ from pathlib import Path
 from regard.contract.target_vocabulary import pack_tokens
 from regard.contract.vocabulary import check_no_added_tokens, read_tokenizer
 from regard.export.bundle.writer import TOKENIZER, Bundle
+from regard.export.calibration.pictures import draw_pictures
+from regard.export.calibration.sentences import read_corpus, sample_sources, target_vocabularies
 from regard.export.errors import BundleError, ParityError, as_export_error
 from regard.export.families.captioner_manifest import describe_captioner
 from regard.export.families.captioner_profiles import export_captioner
 from regard.export.families.cuda_profile import export_cuda
 from regard.export.families.generic import export_generic
-from regard.export.families.pictures import draw_pictures
 from regard.export.families.profile import ExportedProfile
-from regard.export.families.sentences import read_corpus, sample_sources, target_vocabularies
 from regard.export.families.transformer import open_transformer
 from regard.export.families.transformer_profiles import (
     export_cpu,

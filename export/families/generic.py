@@ -11,7 +11,7 @@ from typing import cast
 
 from torch import nn
 
-from regard.export.families.calibrate import find_ranges
+from regard.export.calibration.calibrate import find_ranges
 from regard.export.families.captioner import open_captioner
 from regard.export.families.graphs import TorchMachine, TraceableModel, open_model
 from regard.export.families.growing_state import (

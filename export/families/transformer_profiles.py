@@ -11,7 +11,7 @@ import torch
 from onnx import ModelProto
 from torch import nn
 
-from regard.export.families.calibrate import find_encode_ranges, find_ranges
+from regard.export.calibration.calibrate import find_encode_ranges, find_ranges
 from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.trace import trace
 from regard.export.families.transformer import Body, open_transformer

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from regard.contract.target_vocabulary import pack_tokens, unpack_tokens
+from regard.export.calibration.sentences import target_vocabularies
 from regard.export.errors import GraphError
 from regard.export.families.profile import Traced
-from regard.export.families.sentences import target_vocabularies
 from regard.export.families.transformer import Body
 from regard.export.families.transformer_machine import TransformerMachine
 from regard.export.families.transformer_profiles import quantize_transformer
