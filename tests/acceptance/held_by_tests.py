@@ -37,7 +37,7 @@ HELD_BY: Mapping[str, Sequence[str]] = {
     "X03": ("export/families/test_graph_tracing.py", "export/parity/test_parity_record.py"),
     "X04": ("export/families/test_exported_model.py", "export/surgery/test_graph_checks.py"),
     "X05": ("export/families/test_exported_model.py", "export/parity/test_parity_record.py"),
-    "X08": ("export/bundle/test_bundle_files.py", "export/surgery/test_graph_checks.py"),
+    "X08": ("contract/test_bundle_files.py", "export/surgery/test_graph_checks.py"),
     "X11": (
         "server/runtime/test_session.py::test_a_graph_newer_than_the_runtime_is_refused_by_name",
         "export/families/test_exported_model.py::test_opset_and_ir_are_recorded_and_every_graph_opens",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from tests.small_transformer import SIZES, small_graphs, small_transformer
 
 from regard.contract.bundle import LoadedBundle, load_bundle
 from regard.contract.names import ModelKey
-from regard.contract.ports import GraphSpec, Port
+from regard.contract.ports import GraphSpec
 from regard.export.ports import GraphPorts
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
@@ -28,10 +27,7 @@ WIDTH = 16
 
 
 def spec(path: Path, ports: GraphPorts) -> GraphSpec:
-    def convert(port: Any) -> Port:
-        return Port(name=port.name, role=port.role.name.lower(), dtype=port.dtype, axes=port.axes)
-
-    return GraphSpec(path=path, inputs=tuple(map(convert, ports.inputs)), outputs=tuple(map(convert, ports.outputs)))
+    return GraphSpec(path=path, inputs=ports.inputs, outputs=ports.outputs)
 
 
 def bundle(folder: Path, *, in_place: bool) -> LoadedBundle:
