@@ -40,7 +40,7 @@ class NgramBlocking:
     def forbid(self, log_probs: Weights, slots: Index, length: Ids, ending: Weights) -> None:
         """Make those entries of log_probs [row, column] -inf that would repeat an n-gram.
 
-        A row that would have nothing left because its end of sentence is suppressed, too, may end after all.
+        A row whose last allowed tokens this takes may end after all, even where its end of sentence is suppressed.
 
         Args:
             slots: of the rows.
@@ -52,10 +52,12 @@ class NgramBlocking:
         for size in np.unique(ngram[(ngram > 0) & (length >= ngram)]).tolist():
             rows = np.flatnonzero((ngram == size) & (length >= size))
             row, token = _repeating(self._read(slots[rows], int(length[rows].max())), length[rows], size)
+            waiting = self._waiting_for_eos(log_probs, np.unique(rows[row]))
             # The row of a dead hypothesis, whose log-probabilities are void, holds what others generated, and a forced
             # target any id.
             log_probs[rows[row], np.minimum(token, log_probs.shape[1] - 1)] = -np.inf
-            self._allow_eos(log_probs, np.unique(rows[row]), ending)
+            stuck = waiting[log_probs[waiting].max(axis=1) == -np.inf]
+            log_probs[stuck, self._eos_id] = ending[stuck]
 
     def append(self, slots: Index, length: Ids, tokens: Ids) -> None:
         """Add a token to each of these slots, after `length` others."""
@@ -73,12 +75,10 @@ class NgramBlocking:
             raise RuntimeError("a search blocks n-grams and was not begun")
         return self._generated[slots, :longest]
 
-    def _allow_eos(self, log_probs: Weights, rows: Index, ending: Weights) -> None:
-        """Allow the end of sentence again where nothing else is left."""
+    def _waiting_for_eos(self, log_probs: Weights, rows: Index) -> Index:
+        """Return those rows that may not end yet and have tokens to go on with."""
         waiting = rows[log_probs[rows, self._eos_id] == -np.inf]
-        if len(waiting):
-            stuck = waiting[log_probs[waiting].max(axis=1) == -np.inf]
-            log_probs[stuck, self._eos_id] = ending[stuck]
+        return waiting[log_probs[waiting].max(axis=1) != -np.inf]
 
 
 def _repeating(generated: Ids, length: Ids, size: int) -> tuple[Index, Ids]:

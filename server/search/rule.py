@@ -2,7 +2,7 @@
 
 - **Tokens.** <pad>, <unk> and <s> are suppressed at every step, </s> until a hypothesis has `min_length` tokens. N-gram
   blocking (`ngram_blocking`) forbids a token that would complete an n-gram which the hypothesis already contains. It
-  never forbids </s>, and allows it even before `min_length` if nothing else is left.
+  never forbids </s>, and allows it even before `min_length` where it takes the last token that was allowed.
 - **Greedy search** takes the most probable token of each row, of equal ones that of the lowest id.
 - **Beam search** extends all live hypotheses at once: it orders their continuations by summed log-probability (ties:
   the hypothesis that ranked higher, then the lower id) and looks at the best 2 * beam_size. A continuation by </s> is

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.server import engine_reference as reference
 from tests.server.engine_fakes import (
@@ -70,14 +70,16 @@ def with_ties(score: Score) -> Score:
     return lambda source, prefix: np.round(score(source, prefix))
 
 
-def poisoned(exact: Callable[[Prefix, Prefix], Weights], poison: float | None) -> Callable[[Prefix, Prefix], Weights]:
-    """Put NaN or infinity in what sources that begin with 7 get after two tokens."""
+def poisoned(
+    exact: Callable[[Prefix, Prefix], Weights], poison: float | None, *, everywhere: bool = False
+) -> Callable[[Prefix, Prefix], Weights]:
+    """Put NaN or infinity in the last place, or everywhere, of what sources that begin with 7 get after two tokens."""
 
     def answer(source: Prefix, prefix: Prefix) -> Weights:
         values = exact(source, prefix)
         if poison is not None and source[0] == 7 and len(prefix) == 2:
             values = values.copy()
-            values[..., -1] = poison
+            values[..., slice(None) if everywhere else -1] = poison
         return values
 
     return answer
@@ -140,6 +142,17 @@ beams_alone = st.lists(searches(narrowest=2, widest=5), min_size=1, max_size=4)
 everything = st.lists(st.one_of(searches(widest=5, ngrams=True), forced), min_size=1, max_size=6)
 
 
+# At the third step of the second request nothing may follow, whether or not n-grams are blocked.
+@example(
+    asked=[request([4, 3], max_length=1), request([4, 4, 3], min_length=3, max_length=3, no_repeat_ngram=1)],
+    cache="none",
+    seed=0,
+    apart=0,
+    ties=False,
+    impossible=0.9,
+    poison=None,
+    in_attention=False,
+)
 @settings(max_examples=120, deadline=None)
 @given(
     asked=st.one_of(greedy_alone, beams_alone, everything),
@@ -163,7 +176,8 @@ def test_all_paths_find_what_the_rule_finds(
 ) -> None:
     sound, attend = hashed_scores(seed=seed, impossible=impossible), hashed_attention()
     sound = with_ties(sound) if ties else sound
-    broken = poisoned(sound, poison)
+    # Attention with NaN breaks a search whatever may follow; log-probabilities do where they belong to what may follow.
+    broken = poisoned(sound, poison, everywhere=in_attention)
     decoder = FakeDecoder(
         score=sound if in_attention else broken,
         attend=poisoned(attend, poison) if in_attention else attend,
@@ -171,7 +185,6 @@ def test_all_paths_find_what_the_rule_finds(
     )
     found = {path: answers(decoder, asked, path=path, apart=apart) for path in PATHS}
     for place, one in enumerate(asked):
-        # Attention with NaN breaks a search as log-probabilities do.
         assert_follows_the_rule(found["arrays"][place], one, broken, attend, decoder.facts.target_limit(one))
         for path in PATHS:
             assert bits(found[path][place]) == bits(found["arrays"][place]), path
