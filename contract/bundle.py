@@ -17,10 +17,10 @@ from regard.contract.bundle_files import check_files, need_file
 from regard.contract.errors import BundleError
 from regard.contract.image_input import ImageInput, read_image_input
 from regard.contract.languages import check_tags, read_target_ends
+from regard.contract.model_ports import ModelPorts
 from regard.contract.names import ModelKey, check_key
-from regard.contract.ports import GraphSpec, Port, read_columns
+from regard.contract.ports import GraphSpec, Port
 from regard.contract.profiles import read_profiles
-from regard.contract.target_vocabulary import TargetVocabulary, read_target_vocabularies
 from regard.contract.tasks import Task, read_task
 from regard.contract.vocabulary import check_vocabulary, open_tokenizer
 from regard.v1 import bundle_pb2
@@ -60,17 +60,15 @@ class LoadedBundle:
         profile: which pair of graphs was chosen.
         for_cuda: the same bundle with the graphs that are for CUDA, if it has such and no profile was named.
         encode, step: the graphs of the profile.
+        ports: of the model, with its sizes: vocabulary, target vocabularies, layers and heads of attention.
         state_in_place: the step of this profile writes buffers of state, which have an axis `target`, where it reads
             them.
         tokenizer_path: of tokenizer.json.
         pad_id, unknown_id, bos_id, eos_id: special tokens.
         target_end_ids: the id that ends a source to be translated into a language, by its BCP-47 tag; empty where
             there is one language, for which it is eos_id.
-        vocabulary_size: entries of the tokenizer; a source may hold any of them.
-        target_vocabularies: the tokens of each target language that has scores of its own.
         max_source_tokens: of one segment, end of sentence included; of a picture, the cells of its map.
         max_target_tokens: of one segment.
-        layers, heads: axes of attention; both 0 for a model without it.
         alignment_heads: (layer, head) pairs whose mean gives alignments; empty without attention.
         alignment_lag: 0 if they look at what a token translates in the step that predicts it, 1 if in the next.
     """
@@ -85,6 +83,7 @@ class LoadedBundle:
     for_cuda: LoadedBundle | None = field(default=None, repr=False)
     encode: GraphSpec
     step: GraphSpec
+    ports: ModelPorts
     state_in_place: bool
     tokenizer_path: Path
     pad_id: int
@@ -92,19 +91,10 @@ class LoadedBundle:
     bos_id: int
     eos_id: int
     target_end_ids: Mapping[str, int]
-    target_vocabularies: tuple[TargetVocabulary, ...]
-    vocabulary_size: int
     max_source_tokens: int
     max_target_tokens: int
-    layers: int
-    heads: int
     alignment_heads: tuple[tuple[int, int], ...]
     alignment_lag: int
-
-    @property
-    def output_vocabulary(self) -> int:
-        """Size of the output vocabulary, columns of the scores: only ids below it can be generated."""
-        return read_columns(self.step)
 
     @property
     def shows_encoder_attention(self) -> bool:
@@ -177,16 +167,15 @@ def _load(directory: Path) -> dict[str, LoadedBundle]:
     alignment_heads = _read_attention(manifest.attention)
     need_file(manifest.tokenizer.file, listed, "tokenizer.file")
     check_vocabulary(open_tokenizer(directory / manifest.tokenizer.file), manifest.tokenizer)
-    pairs = read_profiles(manifest, directory, listed, image)
-    if manifest.default_profile not in pairs:
+    profiles = read_profiles(manifest, directory, listed, image)
+    default = profiles.get(manifest.default_profile)
+    if default is None:
         raise BundleError(
-            f"default_profile is {manifest.default_profile!r}, but the profiles are {', '.join(pairs) or 'none'}"
+            f"default_profile is {manifest.default_profile!r}, but the profiles are {', '.join(profiles) or 'none'}"
         )
     # All profiles have scores of one width.
-    predictable = read_columns(pairs[manifest.default_profile][1])
-    ends = read_target_ends(manifest, predictable=predictable)
-    vocabularies = read_target_vocabularies(manifest, predictable=predictable)
-    if vocabularies and not ends:
+    ends = read_target_ends(manifest, predictable=default.ports.predictable)
+    if manifest.target_vocabularies and not ends:
         raise BundleError("target_vocabularies are there, but no tokenizer.target_end_ids to choose one by")
 
     whole = LoadedBundle(
@@ -197,8 +186,9 @@ def _load(directory: Path) -> dict[str, LoadedBundle]:
         task=task,
         image=image,
         profile=manifest.default_profile,
-        encode=pairs[manifest.default_profile][0],
-        step=pairs[manifest.default_profile][1],
+        encode=default.encode,
+        step=default.step,
+        ports=default.ports,
         state_in_place=False,
         tokenizer_path=directory / manifest.tokenizer.file,
         pad_id=manifest.tokenizer.pad_id,
@@ -206,22 +196,14 @@ def _load(directory: Path) -> dict[str, LoadedBundle]:
         bos_id=manifest.tokenizer.begin_id,
         eos_id=manifest.tokenizer.end_id,
         target_end_ids=ends,
-        target_vocabularies=vocabularies,
-        vocabulary_size=manifest.tokenizer.vocabulary_size,
         max_source_tokens=manifest.limits.max_source_tokens,
         max_target_tokens=manifest.limits.max_target_tokens,
-        layers=manifest.attention.layers,
-        heads=manifest.attention.heads,
         alignment_heads=alignment_heads,
         alignment_lag=manifest.attention.alignment_lag,
     )
     return {
         entry.name: replace(
-            whole,
-            profile=entry.name,
-            encode=pairs[entry.name][0],
-            step=pairs[entry.name][1],
-            state_in_place=entry.state_in_place,
+            whole, profile=entry.name, state_in_place=entry.state_in_place, **profiles[entry.name]._asdict()
         )
         for entry in manifest.profiles
     }

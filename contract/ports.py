@@ -1,7 +1,6 @@
-"""Reads the graphs of a bundle and their ports from its manifest.
+"""Reads the graphs of a bundle and their ports from its manifest, and compares ports.
 
-It does not know what a graph must have (`regard.contract.graph_contract`), nor what is in an ONNX file
-(`regard.contract.opened_graph`).
+Which ports a model's graphs must have is `regard.contract.model_ports`'.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
@@ -35,18 +34,7 @@ TARGET = "target"
 # What encoding itself looked at.
 ENCODER_ATTENTION = "attention.encoder"
 
-_ROLES: Mapping[int, Role] = {
-    bundle_pb2.PORT_ROLE_SOURCE: "source",
-    bundle_pb2.PORT_ROLE_SOURCE_LENGTH: "source_length",
-    bundle_pb2.PORT_ROLE_PIXELS: "pixels",
-    bundle_pb2.PORT_ROLE_MEMORY: "memory",
-    bundle_pb2.PORT_ROLE_STATE: "state",
-    bundle_pb2.PORT_ROLE_ENCODER_ATTENTION: "encoder_attention",
-    bundle_pb2.PORT_ROLE_TOKEN: "token",
-    bundle_pb2.PORT_ROLE_SCORED_ROWS: "scored_rows",
-    bundle_pb2.PORT_ROLE_SCORES: "scores",
-    bundle_pb2.PORT_ROLE_ATTENTION: "attention",
-}
+_ROLES: Mapping[int, Role] = {bundle_pb2.PortRole.Value(f"PORT_ROLE_{role.upper()}"): role for role in get_args(Role)}
 _DTYPES = ("float32", "float16", "int64", "int32", "int8", "uint8", "bool")
 _PORT_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
 _AXIS_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -68,6 +56,10 @@ class Port:
     role: Role
     dtype: str
     axes: Axes
+
+    def __str__(self) -> str:
+        """The port as messages write it, without its name."""
+        return f"{self.dtype} {show_axes(self.axes)} of role {self.role}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,25 +118,19 @@ def _read_port(port: bundle_pb2.Port, *, where: str) -> Port:
     return Port(name=port.name, role=role, dtype=port.dtype, axes=tuple(axes))
 
 
-def read_predictable(step: GraphSpec, *, vocabulary_size: int, special: int, where: str) -> int:
-    """Number of tokens that a step can predict: the first ones of the vocabulary, its special tokens among them.
+def check_same(expected: Iterable[Port], found: Iterable[Port], where: str) -> None:
+    """Check that ports, in whatever order, are those that are expected.
 
     Raises:
-        BundleError: there are no scores, or they have fewer columns than special tokens or more than the vocabulary.
+        BundleError: begins with `where` and names what is there and what is expected.
     """
-    axes = next((port.axes for port in step.outputs if port.name == port.role == "scores"), ())
-    columns = axes[-1] if axes else 0
-    if not isinstance(columns, int) or not special < columns <= vocabulary_size:
-        raise BundleError(
-            f"{where}: the scores have axes {show_axes(axes)}, expected [batch, N] with N from {special + 1} "
-            f"to the vocabulary_size {vocabulary_size}"
-        )
-    return columns
-
-
-def read_columns(step: GraphSpec) -> int:
-    """Columns of the scores of a checked graph."""
-    return next(int(port.axes[1]) for port in step.outputs if port.name == "scores")
+    wanted, there = ({port.name: port for port in ports} for ports in (expected, found))
+    if wanted.keys() != there.keys():
+        names = [", ".join(sorted(ports)) or "none" for ports in (there, wanted)]
+        raise BundleError(f"{where} are {names[0]}, expected {names[1]}")
+    for name, port in wanted.items():
+        if port != there[name]:
+            raise BundleError(f"{where}: {name!r} is {there[name]}, expected {port}")
 
 
 def show_axes(axes: Iterable[str | int]) -> str:

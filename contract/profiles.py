@@ -7,22 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.contract.bundle_files import need_file
 from regard.contract.errors import BundleError
-from regard.contract.graph_contract import check_graphs
+from regard.contract.graph_contract import check_graphs, read_predictable
 from regard.contract.image_input import ImageInput
+from regard.contract.model_ports import ModelPorts
 from regard.contract.parity import parity_fault
-from regard.contract.ports import GraphSpec, read_graph, read_predictable
+from regard.contract.ports import GraphSpec, read_graph
 from regard.contract.target_vocabulary import read_target_vocabularies
 from regard.contract.vocabulary import SPECIAL_TOKENS
 from regard.v1 import bundle_pb2
 
 
+class Graphs(NamedTuple):
+    """Both graphs of a profile as the manifest lists them, and the ports of the model that they are of."""
+
+    encode: GraphSpec
+    step: GraphSpec
+    ports: ModelPorts
+
+
 def read_profiles(
     manifest: bundle_pb2.Bundle, directory: Path, listed: Collection[str], image: ImageInput | None
-) -> Mapping[str, tuple[GraphSpec, GraphSpec]]:
-    """Return encode and step graph of every profile, by its name.
+) -> Mapping[str, Graphs]:
+    """Return the graphs of every profile, by its name.
 
     Args:
         manifest: of the bundle.
@@ -33,12 +43,11 @@ def read_profiles(
     Raises:
         BundleError: a profile is incomplete, is there twice, or breaks the graph contract.
     """
-    pairs: dict[str, tuple[GraphSpec, GraphSpec]] = {}
-    widths: set[int] = set()
+    found: dict[str, Graphs] = {}
     for index, choice in enumerate(manifest.profiles):
         if not choice.name:
             raise BundleError(f"profiles[{index}].name is missing")
-        if choice.name in pairs:
+        if choice.name in found:
             raise BundleError(f"profile {choice.name!r} is there twice")
         where = f"profile {choice.name!r}"
         if choice.precision == bundle_pb2.PRECISION_UNSPECIFIED:
@@ -50,14 +59,12 @@ def read_profiles(
         predictable = read_predictable(
             step, vocabulary_size=manifest.tokenizer.vocabulary_size, special=len(SPECIAL_TOKENS), where=where
         )
-        check_graphs(
+        ports = check_graphs(
             encode,
             step,
+            vocabulary_size=manifest.tokenizer.vocabulary_size,
             predictable=predictable,
-            vocabularies={
-                vocabulary.scores: len(vocabulary.tokens)
-                for vocabulary in read_target_vocabularies(manifest, predictable=predictable)
-            },
+            target_vocabularies=read_target_vocabularies(manifest, predictable=predictable),
             layers=manifest.attention.layers,
             heads=manifest.attention.heads,
             image=image,
@@ -66,8 +73,8 @@ def read_profiles(
         fault = parity_fault(choice, {port.name for port in (*encode.outputs, *step.outputs)})
         if fault is not None:
             raise BundleError(f"{where}: {fault}")
-        pairs[choice.name] = (encode, step)
-        widths.add(predictable)
+        found[choice.name] = Graphs(encode, step, ports)
+    widths = {graphs.ports.predictable for graphs in found.values()}
     if len(widths) > 1:
         raise BundleError(f"the profiles have scores of different widths: {', '.join(map(str, sorted(widths)))}")
-    return pairs
+    return found

@@ -5,8 +5,7 @@ It does not know texts, nor how tokens are scored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,6 @@ from regard.contract.errors import BundleError
 from regard.v1 import bundle_pb2
 
 _BITS = 8
-
-
-class TargetVocabulary(NamedTuple):
-    """The tokens of one target language.
-
-    Attributes:
-        language: its BCP-47 tag.
-        tokens: ids [column], ascending, as the columns of its scores are.
-        scores: name of the step's output over them.
-    """
-
-    language: str
-    tokens: NDArray[np.int64]
-    scores: str
 
 
 def name_scores(language: str) -> str:
@@ -48,8 +33,8 @@ def unpack_tokens(packed: bytes) -> NDArray[np.int64]:
     return np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")).astype(np.int64)
 
 
-def read_target_vocabularies(manifest: bundle_pb2.Bundle, *, predictable: int) -> tuple[TargetVocabulary, ...]:
-    """Return the target vocabularies of a manifest, in its order; none if all tokens are scored for every language.
+def read_target_vocabularies(manifest: bundle_pb2.Bundle, *, predictable: int) -> Mapping[str, NDArray[np.int64]]:
+    """Return the ids of each target language that has scores of its own, ascending, in the order of the manifest.
 
     Args:
         predictable: tokens that a step can predict.
@@ -58,19 +43,19 @@ def read_target_vocabularies(manifest: bundle_pb2.Bundle, *, predictable: int) -
         BundleError: a language is none of the target languages or has two; or its tokens are not a bit for each token
             that can be predicted, lack the end of sentence or hold a token that is never generated.
     """
-    found: list[TargetVocabulary] = []
+    found: dict[str, NDArray[np.int64]] = {}
     for entry in manifest.target_vocabularies:
         where = f"target_vocabularies: {entry.language[:80]!r}"
         if entry.language not in manifest.target_languages:
             raise BundleError(f"{where} is not among target_languages {', '.join(manifest.target_languages)}")
-        if any(other.language == entry.language for other in found):
+        if entry.language in found:
             raise BundleError(f"{where} is there twice")
         if len(entry.tokens) != -(-predictable // _BITS):
             raise BundleError(f"{where} has {len(entry.tokens)} bytes, expected a bit for each of {predictable} tokens")
         tokens = unpack_tokens(entry.tokens)
         _check_tokens(tokens.tolist(), manifest.tokenizer, predictable, where)
-        found.append(TargetVocabulary(entry.language, tokens, name_scores(entry.language)))
-    return tuple(found)
+        found[entry.language] = tokens
+    return found
 
 
 def _check_tokens(tokens: Sequence[int], tokenizer: bundle_pb2.Tokenizer, predictable: int, where: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from regard.contract.model_ports import ModelPorts
 from regard.contract.target_vocabulary import pack_tokens
 from regard.contract.vocabulary import check_no_added_tokens, read_tokenizer
 from regard.export.bundle.writer import TOKENIZER, Bundle
@@ -31,7 +32,6 @@ from regard.export.families.transformer_profiles import (
 )
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import LARGEST_TARGET, Source
-from regard.export.ports import ModelPorts
 from regard.export.provenance import describe_origin
 from regard.export.surgery.vocabularies import Vocabularies
 from regard.training.data.translation_data import Corpus

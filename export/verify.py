@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.contract.bundle import LoadedBundle, load_profiles
+from regard.contract.model_ports import GraphPorts, ModelPorts
 from regard.contract.names import key_of_path
 from regard.contract.opened_graph import check_ports
 from regard.contract.vocabulary import check_no_added_tokens, open_tokenizer
@@ -21,7 +22,6 @@ from regard.export.errors import BundleError, ExportError, as_export_error
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import Source, random_pictures, random_sources
 from regard.export.parity.runtime import Device, OnnxMachine
-from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts
 from regard.v1 import bundle_pb2
 
 Say = Callable[[str], object]
@@ -89,36 +89,26 @@ def _read(folder: Path, profile: str) -> dict[str, LoadedBundle]:
 
 
 def _open(profile: bundle_pb2.Profile, bundle: LoadedBundle, *, deep: bool) -> tuple[OnnxMachine, ModelPorts]:
-    encode, step = (GraphPorts(graph.inputs, graph.outputs) for graph in (bundle.encode, bundle.step))
     if deep:
         # Only where onnx is installed.
         from regard.export.surgery.graph_files import check_graph_file
 
         contrib = profile.precision == bundle_pb2.PRECISION_INT8 or profile.state_in_place
-        check_graph_file(bundle.encode.path, profile.encode, encode, contrib=contrib)
-        check_graph_file(bundle.step.path, profile.step, step, contrib=contrib)
+        for graph, listed in ((bundle.encode, profile.encode), (bundle.step, profile.step)):
+            check_graph_file(graph.path, listed, GraphPorts(graph.inputs, graph.outputs), contrib=contrib)
     machine = _run(profile, bundle, "cpu")
     with as_export_error():
         for graph, (inputs, outputs) in zip((bundle.encode, bundle.step), machine.real_ports(), strict=True):
             check_ports(graph.inputs, inputs, f"{graph.path.name}: inputs")
             check_ports(graph.outputs, outputs, f"{graph.path.name}: outputs")
-    return machine, ModelPorts(
-        encode=encode,
-        step=step,
-        vocabulary=bundle.vocabulary_size,
-        predictable=bundle.output_vocabulary,
-        layers=bundle.layers,
-        heads=bundle.heads,
-        target_vocabularies={each.language: each.tokens for each in bundle.target_vocabularies},
-    )
+    return machine, bundle.ports
 
 
 def _run(profile: bundle_pb2.Profile, bundle: LoadedBundle, device: Device) -> OnnxMachine:
     """Open the graphs of a profile on a device."""
     if profile.state_in_place and device != "cpu":
         raise BundleError(f"Profile {profile.name!r} writes its state in place, which only a processor is asked to do.")
-    shared = {NEXT + port.name: port.name for port in bundle.step.inputs if TARGET_AXIS in port.axes}
-    in_place = shared if profile.state_in_place else None
+    in_place = bundle.ports.shared if profile.state_in_place else None
     return OnnxMachine(bundle.encode.path.read_bytes(), bundle.step.path.read_bytes(), in_place=in_place, device=device)
 
 
@@ -163,8 +153,8 @@ processor.
 """
 _EPILOG = """\
 examples:
-  python -m regard.export.verify models/en-es-rnn/1
-  python -m regard.export.verify bundles/en-xx/1 --profile cuda --device cuda
+  regard verify models/en-es-rnn/1
+  regard verify bundles/en-xx/1 --profile cuda --device cuda
 
 exit code: 0 if everything holds, 1 if something does not; what, and in which file, is on stderr.
 """
@@ -197,14 +187,3 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     sys.stdout.write(f"{bundle} holds{f', profile {profile} on {device}' if profile else ''}\n")
     return 0
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run as a command of its own."""
-    parser = argparse.ArgumentParser(prog="python -m regard.export.verify")
-    add_arguments(parser)
-    return run(parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

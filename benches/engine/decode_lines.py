@@ -103,12 +103,12 @@ class EngineBench:
             "end": self._bundle.eos_id,
             "unknown": self._bundle.unknown_id,
             "never": sorted({self._bundle.pad_id, self._bundle.unknown_id, self._bundle.bos_id}),
-            "output": self._bundle.output_vocabulary,
+            "output": self._bundle.ports.predictable,
             "languages": list(manifest.target_languages),
             # Tokens that sources with this end are searched among.
             "vocabularies": {
                 self._bundle.target_end_ids[language]: tokens.tolist()
-                for language, tokens, _ in self._bundle.target_vocabularies
+                for language, tokens in self._bundle.ports.target_vocabularies.items()
             },
         }
 

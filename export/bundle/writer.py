@@ -15,11 +15,11 @@ from google.protobuf import json_format
 from regard.atomic import replacing_folder
 from regard.contract.bundle import FORMAT_VERSION, MANIFEST, load_profiles, read_manifest
 from regard.contract.errors import BundleError as ContractError
+from regard.contract.model_ports import GraphPorts
 from regard.contract.names import key_of_path
 from regard.contract.ports import Port
 from regard.export.bundle.card import render_card
 from regard.export.errors import BundleError, as_export_error
-from regard.export.ports import GraphPorts
 from regard.v1 import bundle_pb2
 
 if TYPE_CHECKING:

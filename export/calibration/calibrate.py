@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, helper
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.parity.greedy import Source, greedy_steps, pad_sources
 from regard.export.parity.runtime import Arrays, GraphSession, Machine
-from regard.export.ports import ModelPorts
 from regard.export.surgery.rewrite import copy
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.contract.ports import Axes, Port
+from regard.contract.model_ports import BATCH, Part, PictureAxes, name_ports
+from regard.contract.ports import Axes
 from regard.export.errors import TraceError
 from regard.export.families.graphs import StepGraph, TraceableModel
-from regard.export.ports import BATCH, GraphPorts, ModelPorts, Part, name_ports
 from regard.training.data.vocabulary import BEGIN
 from regard.training.models.captioner import Captioner
 
@@ -50,11 +49,12 @@ def open_captioner(model: Captioner, *, vocabulary: int) -> TraceableModel:
         predictable=scores.shape[1],
         layers=attention.shape[1],
         heads=attention.shape[2],
+        **picture_axes(model, weights),
     )
     return TraceableModel(
         encode=PictureEncodeGraph(model).eval(),
         step=StepGraph(model, _kind(memory), _kind(state), attends=True).eval(),
-        ports=of_pictures(ports, model, weights),
+        ports=ports,
         encode_samples=samples,
         step_samples=tuple(
             (torch.full((batch,), BEGIN), *state, *memory)
@@ -73,31 +73,13 @@ def sample_pictures(model: Captioner) -> tuple[tuple[Tensor], ...]:
     return tuple(samples)
 
 
-def of_pictures(ports: ModelPorts, model: Captioner, weights: Tensor | None) -> ModelPorts:
-    """Return ports with pixels for a source, and as many source positions as the map has cells.
-
-    weights are those of the model's self-attention, if it has any.
-    """
-    cells = model.backbone.rows * model.backbone.columns
-    axes = (BATCH, model.config.height, model.config.width, 3)
-    reads = Port(name="pixels", role="pixels", dtype="uint8", axes=axes)
-    encoder_attention = Port(
-        name="attention.encoder",
-        role="encoder_attention",
-        dtype="float32",
-        axes=() if weights is None else (BATCH, *weights.shape[1:]),
-    )
-    return replace(
-        ports,
-        encode=GraphPorts((reads,), (*ports.encode.outputs, *[encoder_attention] * (weights is not None))),
-        step=GraphPorts(
-            ports.step.inputs,
-            tuple(
-                replace(port, axes=(*port.axes[:-1], cells)) if port.role == "attention" else port
-                for port in ports.step.outputs
-            ),
-        ),
-    )
+def picture_axes(model: Captioner, weights: Tensor | None) -> PictureAxes:
+    """Return the sizes of what a captioner reads; weights are those of its self-attention, if it has any."""
+    return {
+        "pixels": (model.config.height, model.config.width),
+        "cells": model.backbone.rows * model.backbone.columns,
+        "encoder_attention": None if weights is None else (BATCH, *weights.shape[1:]),
+    }
 
 
 def _kind(parts: tuple[Tensor, ...]) -> type[tuple[Tensor, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.families.captioner_transformer import CaptionerMachine, decoder_of, open_transformer_captioner
 from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.trace import trace
@@ -19,7 +20,6 @@ from regard.export.families.transformer_profiles import (
 )
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import Source
-from regard.export.ports import ModelPorts
 from regard.export.surgery.checks import PLAIN
 from regard.export.surgery.quantize import CONTRIB
 from regard.export.surgery.storage import round_weights, store_as_float16

@@ -11,7 +11,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from regard.export.families.captioner import of_pictures, sample_pictures
+from regard.export.families.captioner import picture_axes, sample_pictures
 from regard.export.families.graphs import TorchMachine, TraceableModel
 from regard.export.families.transformer import PARTS, Body, TransformerStepGraph, name_transformer_ports, sample_steps
 from regard.export.families.transformer_machine import step_alone
@@ -58,10 +58,8 @@ def open_transformer_captioner(model: Captioner, body: Body) -> TraceableModel:
     return TraceableModel(
         encode=encode,
         step=TransformerStepGraph(decoder, body).eval(),
-        ports=of_pictures(
-            name_transformer_ports(decoder.config, cells=model.backbone.rows * model.backbone.columns),
-            model,
-            encoded[0][count] if model.config.self_attention else None,
+        ports=name_transformer_ports(
+            decoder.config, picture_axes(model, encoded[0][count] if model.config.self_attention else None)
         ),
         encode_samples=samples,
         step_samples=sample_steps(decoder.config, [parts[:count] for parts in encoded]),

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.contract.model_ports import with_target_vocabularies
 from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.transformer_machine import TransformerMachine
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.runtime import CPU_PROVIDER, Arrays, Machine, OnnxMachine
-from regard.export.ports import with_target_vocabularies
 from regard.export.surgery.half import compute_in_float16, ports_in_float16, round_in_float32
 from regard.export.surgery.vocabularies import Vocabularies, score_vocabularies
 from regard.training.models.transformer import Transformer

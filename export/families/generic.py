@@ -11,6 +11,7 @@ from typing import cast
 
 from torch import nn
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.calibration.calibrate import find_ranges
 from regard.export.families.captioner import open_captioner
 from regard.export.families.graphs import TorchMachine, TraceableModel, open_model
@@ -25,7 +26,6 @@ from regard.export.families.trace import trace
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import Source
 from regard.export.parity.runtime import Machine, OnnxMachine
-from regard.export.ports import ModelPorts
 from regard.export.surgery.quantize import observed, prepare, quantize
 from regard.export.surgery.storage import round_weights, store_as_float16
 from regard.training.models.captioner import Captioner

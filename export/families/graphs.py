@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.contract.model_ports import GraphPorts, ModelPorts, Part, name_ports
 from regard.export.errors import TraceError
 from regard.export.parity.greedy import END, pad_sources, random_sources
 from regard.export.parity.runtime import Arrays
-from regard.export.ports import GraphPorts, ModelPorts, Part, name_ports
 from regard.training.models.protocol import SequenceModel
 
 Model = SequenceModel[Any, Any]

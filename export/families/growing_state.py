@@ -10,7 +10,6 @@ entry, which is then written to the row's place, and gives entries from `positio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.contract.model_ports import NEXT, TARGET_AXIS, ModelPorts, name_ports
 from regard.export.errors import TraceError
 from regard.export.families.graphs import (
     SIZES,
@@ -31,7 +31,6 @@ from regard.export.families.graphs import (
 )
 from regard.export.parity.greedy import END
 from regard.export.parity.runtime import Arrays
-from regard.export.ports import NEXT, TARGET_AXIS, GraphPorts, ModelPorts, name_ports
 
 POSITION = "position"
 _ROOMS = (5, 6)  # entries of the buffers that are traced with; no batch or source of SIZES is as large
@@ -151,13 +150,12 @@ def open_growing_model(model: Model, growth: Mapping[str, int], *, vocabulary: i
         predictable=scores.shape[1],
         layers=attention.shape[1],
         heads=attention.shape[2],
+        initial_state=[fields[index] for index in kept],
     )
-    given = {f"state.{fields[index]}" for index in kept}
-    encode = tuple(port for port in ports.encode.outputs if port.role != "state" or port.name in given)
     return TraceableModel(
         encode=BufferedEncodeGraph(model, kept).eval(),
         step=BufferedStepGraph(model, type(memory), type(state), growth, attends=attends).eval(),
-        ports=replace(ports, encode=GraphPorts(ports.encode.inputs, encode)),
+        ports=ports,
         encode_samples=sources,
         step_samples=tuple(
             (

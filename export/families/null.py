@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from regard.contract.model_ports import GraphPorts, ModelPorts, Part, name_ports
 from regard.contract.ports import Port
 from regard.export.bundle.writer import TOKENIZER, Bundle, describe_graph, write_bundle
 from regard.export.errors import ExportError
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.runtime import Arrays, OnnxMachine
-from regard.export.ports import GraphPorts, ModelPorts, Part, name_ports
 from regard.v1 import bundle_pb2
 
 OPSET = 20

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from onnx import ModelProto
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.bundle.writer import describe_graph
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import Source
 from regard.export.parity.runtime import Machine, OnnxMachine
-from regard.export.ports import ModelPorts
 from regard.export.surgery.checks import PLAIN, check_graph
 from regard.export.surgery.quantize import CONTRIB
 from regard.v1 import bundle_pb2

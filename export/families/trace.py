@@ -13,8 +13,8 @@ from onnx import ModelProto
 from torch import Tensor, nn
 from torch.export import Dim
 
+from regard.contract.model_ports import GraphPorts
 from regard.export.errors import TraceError
-from regard.export.ports import GraphPorts
 from regard.export.surgery.checks import PLAIN, check_graph
 
 OPSET = 20

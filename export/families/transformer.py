@@ -14,8 +14,8 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
+from regard.contract.model_ports import SOURCE_AXIS, ModelPorts, Part, PictureAxes, name_ports
 from regard.export.families.graphs import TraceableModel, sources_of_two_sizes
-from regard.export.ports import SOURCE_AXIS, ModelPorts, Part, name_ports
 from regard.training.models.attention import MultiHeadAttention, masked_softmax
 from regard.training.models.caption_transformer import TransformerDecoder
 from regard.training.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
@@ -114,11 +114,12 @@ class TransformerStepGraph(nn.Module):
         return (scores, *following, position + 1, weights.reshape(shape))
 
 
-def name_transformer_ports(config: TransformerConfig, *, cells: int | None = None) -> ModelPorts:
-    """Return the ports of a model, or of a decoder over pictures of so many cells, all of which are real."""
+def name_transformer_ports(config: TransformerConfig, pictures: PictureAxes | None = None) -> ModelPorts:
+    """Return the ports of a model, or of a decoder over pictures, all of whose cells are real."""
     head = config.dim // config.heads
     layers = range(config.decoder_layers)
-    source = SOURCE_AXIS if cells is None else cells
+    pictures = pictures or {"pixels": None, "cells": None, "encoder_attention": None}
+    source = pictures["cells"] or SOURCE_AXIS
     return name_ports(
         memory=[
             *(
@@ -129,7 +130,7 @@ def name_transformer_ports(config: TransformerConfig, *, cells: int | None = Non
                     Part(f"values_{layer}", "float32", ("batch", config.heads, source, head)),
                 )
             ),
-            *[Part("mask", "bool", ("batch", "source"))] * (cells is None),
+            *[Part("mask", "bool", ("batch", "source"))] * (source == SOURCE_AXIS),
         ],
         state=[
             *(
@@ -143,7 +144,8 @@ def name_transformer_ports(config: TransformerConfig, *, cells: int | None = Non
         predictable=config.output,
         layers=config.decoder_layers,
         heads=config.heads,
-        initial_state=False,
+        initial_state=(),
+        **pictures,
     )
 
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.contract.model_ports import NEXT, ModelPorts
 from regard.export.parity.runtime import Arrays
-from regard.export.ports import NEXT, ModelPorts
 from regard.training.models.transformer import Transformer, TransformerMemory, TransformerState
 
 

@@ -11,6 +11,7 @@ import torch
 from onnx import ModelProto
 from torch import nn
 
+from regard.contract.model_ports import with_target_vocabularies
 from regard.export.calibration.calibrate import find_encode_ranges, find_ranges
 from regard.export.families.profile import ExportedProfile, Say, Traced, describe_profile
 from regard.export.families.trace import trace
@@ -19,7 +20,6 @@ from regard.export.families.transformer_machine import TransformerMachine
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import LARGEST_TARGET, Source
 from regard.export.parity.runtime import OnnxMachine
-from regard.export.ports import with_target_vocabularies
 from regard.export.surgery.checks import PLAIN
 from regard.export.surgery.quantize import CONTRIB, observed, prepare, quantize
 from regard.export.surgery.storage import round_weights, store_as_float16

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.contract.model_ports import NEXT, TARGET_AXIS, ModelPorts
 from regard.export.errors import ParityError
 from regard.export.parity.greedy import BEGIN, Source, first_state, greedy_steps, random_inputs, step_inputs
 from regard.export.parity.runtime import Arrays, Machine
-from regard.export.ports import NEXT, TARGET_AXIS, ModelPorts
 from regard.v1 import bundle_pb2
 
 SPARE = 3  # entries of a buffer that no step needs

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.contract.model_ports import BATCH, NEXT, TARGET_AXIS, GraphPorts, ModelPorts
 from regard.export.parity.runtime import Arrays, Machine
-from regard.export.ports import BATCH, NEXT, TARGET_AXIS, GraphPorts, ModelPorts
 
 PAD, BEGIN, END, FIRST_WORD = 0, 2, 3, 4
 LARGEST_TARGET = 256

@@ -26,7 +26,7 @@ _FLOATS: Mapping[str, type[np.floating[Any]]] = {"tensor(float)": np.float32, "t
 
 
 class Machine(Protocol):
-    """A model as its ports see it, whatever runs it; names are those of `regard.export.ports`."""
+    """A model as its ports see it, whatever runs it; names are those of `regard.contract.model_ports`."""
 
     def encode(self, inputs: Arrays) -> Arrays:
         """Read sources: every input port of the encode graph to every output port."""

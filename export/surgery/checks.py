@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
+from regard.contract.model_ports import GraphPorts
 from regard.contract.ports import Port
 from regard.export.errors import GraphError
-from regard.export.ports import GraphPorts
 from regard.export.surgery.rewrite import attributes
 
 PLAIN = frozenset({""})

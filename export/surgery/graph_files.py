@@ -7,8 +7,8 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
+from regard.contract.model_ports import GraphPorts
 from regard.export.errors import BundleError
-from regard.export.ports import GraphPorts
 from regard.export.surgery.checks import PLAIN, check_graph
 from regard.export.surgery.quantize import CONTRIB
 from regard.v1 import bundle_pb2

@@ -13,8 +13,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
+from regard.contract.model_ports import GraphPorts, ModelPorts
 from regard.contract.ports import Port
-from regard.export.ports import GraphPorts, ModelPorts
 from regard.export.surgery.rewrite import attributes, copy, copy_node, tidy
 
 # Operators at which the neighbourhood of a softmax ends.

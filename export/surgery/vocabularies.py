@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.errors import GraphError
-from regard.export.ports import ModelPorts
 from regard.export.surgery.rewrite import add_constant, attributes, copy, tidy
 
 Vocabularies = Mapping[str, NDArray[np.int64]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regard.contract.bundle import LoadedBundle
 from regard.contract.ports import TARGET
+from regard.contract.target_vocabulary import name_scores
 from regard.server.engine.decoder import DecoderFacts, Shortlist
 from regard.server.errors import BundleError
 
@@ -26,10 +27,10 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
     return DecoderFacts(
         memory=memory,
         state=state,
-        vocabulary_size=bundle.vocabulary_size,
-        output_size=bundle.output_vocabulary,
-        layers=bundle.layers,
-        heads=bundle.heads,
+        vocabulary_size=bundle.ports.vocabulary,
+        output_size=bundle.ports.predictable,
+        layers=bundle.ports.layers,
+        heads=bundle.ports.heads,
         alignment_heads=bundle.alignment_heads,
         alignment_lag=bundle.alignment_lag,
         pad_id=bundle.pad_id,
@@ -42,7 +43,7 @@ def describe(bundle: LoadedBundle) -> DecoderFacts:
         pixels=None if bundle.image is None else (bundle.image.height, bundle.image.width),
         encoder_attention=bundle.shows_encoder_attention,
         shortlists=tuple(
-            Shortlist(source_end=bundle.target_end_ids[language], tokens=tokens, scores=scores)
-            for language, tokens, scores in bundle.target_vocabularies
+            Shortlist(source_end=bundle.target_end_ids[language], tokens=tokens, scores=name_scores(language))
+            for language, tokens in bundle.ports.target_vocabularies.items()
         ),
     )

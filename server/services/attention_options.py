@@ -82,13 +82,16 @@ def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle
         raise InvalidRequest("attention.reduction", f"unknown AttentionReduction {options.reduction}")
     if options.HasField("top_k") and options.top_k < 1:
         raise InvalidRequest("attention.top_k", f"must be at least 1, got {options.top_k}")
-    if not bundle.layers:
+    if not bundle.ports.layers:
         raise UnsupportedByModel("NO_ATTENTION", f"model {bundle.key.name} has no attention to return")
     aligned = options.reduction in (
         attention_pb2.ATTENTION_REDUCTION_UNSPECIFIED,
         attention_pb2.ATTENTION_REDUCTION_ALIGNMENT,
     )
-    for field, selected, count in (("layers", options.layers, bundle.layers), ("heads", options.heads, bundle.heads)):
+    for field, selected, count in (
+        ("layers", options.layers, bundle.ports.layers),
+        ("heads", options.heads, bundle.ports.heads),
+    ):
         if aligned and selected:
             raise InvalidRequest(
                 f"attention.{field}",
@@ -103,8 +106,8 @@ def read_attention(options: attention_pb2.AttentionOptions, bundle: LoadedBundle
     return AttentionOptions(
         by_word=by_word,
         keep_heads=options.reduction == attention_pb2.ATTENTION_REDUCTION_NONE,
-        layers=None if aligned else tuple(options.layers or range(bundle.layers)),
-        heads=None if aligned else tuple(options.heads or range(bundle.heads)),
+        layers=None if aligned else tuple(options.layers or range(bundle.ports.layers)),
+        heads=None if aligned else tuple(options.heads or range(bundle.ports.heads)),
         encoding=encoding,
         top_k=options.top_k if options.HasField("top_k") else None,
     )

@@ -82,7 +82,7 @@ class TextPipeline:
         self._language = next(iter(bundle.manifest.source_languages), "en")
         self._max_source_tokens = bundle.max_source_tokens
         self._max_target_tokens = bundle.max_target_tokens
-        self._predictable = bundle.output_vocabulary
+        self._predictable = bundle.ports.predictable
         self._unknown_id = bundle.unknown_id
         self._end_id = bundle.eos_id
         self._silent = frozenset((bundle.pad_id, bundle.unknown_id, bundle.bos_id, bundle.eos_id))

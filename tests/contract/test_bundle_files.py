@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.export.toy import quiet
 
+from regard.cli.main import main as command
 from regard.contract.bundle import load_bundle
 from regard.contract.errors import BundleError as ContractError
 from regard.contract.names import MODEL_NAME, MODEL_VERSION, key_of_path
 from regard.export.bundle.writer import Bundle, canonical_json, read_bundle, write_bundle
 from regard.export.errors import BundleError
 from regard.export.families.null import null_bundle
-from regard.export.verify import main as verify_command
 from regard.export.verify import verify
 from regard.server.bundle.registry import Registry
 from regard.server.errors import BundleError as ServerRefusal
@@ -163,7 +163,7 @@ def test_flipped_bit_is_refused_by_file(name: str, written: Path, capsys: pytest
     data = bytearray((written / name).read_bytes())
     data[len(data) // 2] ^= 1
     (written / name).write_bytes(data)
-    assert verify_command([str(written)]) == 1
+    assert command(["verify", str(written)]) == 1
     assert f"file {name} has sha256" in capsys.readouterr().err
 
 
@@ -281,13 +281,19 @@ def set_attention(**changes: object) -> Callable[[dict[str, Any]], object]:
         (set_limit("maxSourceTokens", 1), "limits.max_source_tokens is 1"),
         (set_limit("maxSourceTokens", 65_536), "limits.max_source_tokens is 65536"),
         (set_limit("maxTargetTokens", 0), "limits.max_target_tokens is 0"),
-        (without("attention"), "an attention port, but the manifest says 0 layers"),
+        (
+            without("attention"),
+            "step outputs are attention, next.state.count, scores, expected next.state.count, scores",
+        ),
         (set_attention(alignmentHeads=[]), "alignment_heads has 0 entries"),
         (set_attention(alignmentHeads=[{"layer": 1, "head": 0}]), "layer 1 head 0 of 1 layers and 1 heads"),
         (set_attention(alignmentHeads=[{"layer": 0, "head": -1}]), "layer 0 head -1"),
         (set_attention(alignmentHeads=[{"layer": 0}, {"head": 0}]), "names layer 0 head 0 twice"),
         (set_attention(heads=0), "expected both positive"),
-        (set_attention(heads=2), r"axes \[batch, 1, 1, source\], expected \[batch, 1, 2, source\]"),
+        (
+            set_attention(heads=2),
+            r"float32 \[batch, 1, 1, source\] of role attention, expected float32 \[batch, 1, 2, source\]",
+        ),
     ],
 )
 def test_limits_and_attention_that_cannot_be_served_are_refused(

@@ -36,9 +36,9 @@ def test_a_whole_bundle_is_read(bundle: Path) -> None:
     assert loaded.key == ModelKey("null", "1")
     assert loaded.profile == loaded.manifest.default_profile == "cpu"
     assert (loaded.pad_id, loaded.unknown_id, loaded.bos_id, loaded.eos_id) == (0, 1, 2, 3)
-    assert loaded.vocabulary_size == loaded.output_vocabulary == 64
+    assert loaded.ports.vocabulary == loaded.ports.predictable == 64
     assert (loaded.max_source_tokens, loaded.max_target_tokens) == (256, 256)
-    assert (loaded.layers, loaded.heads, loaded.alignment_heads) == (1, 1, ((0, 0),))
+    assert (loaded.ports.layers, loaded.ports.heads, loaded.alignment_heads) == (1, 1, ((0, 0),))
     assert [entry.name for entry in loaded.encode.inputs] == ["source", "source_length"]
     scores = next(entry for entry in loaded.step.outputs if entry.role == "scores")
     assert (scores.dtype, scores.axes) == (np.dtype("float32"), ("batch", 64))
@@ -79,7 +79,7 @@ def test_a_model_without_attention_is_read(bundle: Path) -> None:
 
     rewrite(bundle, change)
     loaded = load_bundle(bundle)
-    assert (loaded.layers, loaded.heads, loaded.alignment_heads) == (0, 0, ())
+    assert (loaded.ports.layers, loaded.ports.heads, loaded.alignment_heads) == (0, 0, ())
 
 
 def test_scores_may_be_narrower_than_the_vocabulary(bundle: Path) -> None:
@@ -89,7 +89,7 @@ def test_scores_may_be_narrower_than_the_vocabulary(bundle: Path) -> None:
 
     rewrite(bundle, change)
     loaded = load_bundle(bundle)
-    assert (loaded.vocabulary_size, loaded.output_vocabulary) == (64, 40)
+    assert (loaded.ports.vocabulary, loaded.ports.predictable) == (64, 40)
 
 
 def test_several_target_languages_have_an_id_each_in_their_order(bundle: Path) -> None:
@@ -159,11 +159,14 @@ WRONG_FIELDS: list[tuple[Change, str]] = [
     (lambda m: m["profiles"][0]["encode"].pop("opset"), "encode: opset is missing"),
     (lambda m: m["profiles"][0]["step"].pop("irVersion"), "step: ir_version is missing"),
     (lambda m: m["attention"].update(heads=0), "1 layers and 0 heads"),
-    (lambda m: m["attention"].update(layers=2), "port 'attention' has axes [batch, 1, 1, source]"),
+    (
+        lambda m: m["attention"].update(layers=2),
+        "'attention' is float32 [batch, 1, 1, source] of role attention, expected float32 [batch, 2, 1, source]",
+    ),
     (lambda m: m["attention"].update(alignmentHeads=[]), "alignment_heads has 0 entries"),
     (lambda m: m["attention"].update(alignmentHeads=[{"head": 1}]), "names layer 0 head 1 of 1 layers"),
     (lambda m: m["attention"].update(alignmentHeads=[{}, {}]), "names layer 0 head 0 twice"),
-    (lambda m: m.update(attention={}), "have an attention port, but the manifest says 0 layers"),
+    (lambda m: m.update(attention={}), "are attention, next.state.count, scores, expected next.state.count, scores"),
 ]
 
 
@@ -175,28 +178,61 @@ def test_what_the_manifest_lacks_or_has_wrong_is_named(bundle: Path, change: Cha
 
 WRONG_PORTS: list[tuple[Change, str]] = [
     (lambda m: port(m, "encode", "inputs", "source").pop("role"), "port 'source' has no role"),
-    (lambda m: port(m, "encode", "inputs", "source").update(dtype="int32"), "dtype int32, expected int64"),
+    (
+        lambda m: port(m, "encode", "inputs", "source").update(dtype="int32"),
+        "is int32 [batch, source] of role source, expected int64",
+    ),
     (lambda m: port(m, "encode", "inputs", "source").update(dtype="string"), "has dtype 'string'"),
-    (lambda m: port(m, "encode", "inputs", "source").update(axes=["batch"]), "axes [batch], expected"),
-    (lambda m: port(m, "encode", "inputs", "source").update(name="ids"), "named 'ids', expected 'source'"),
+    (
+        lambda m: port(m, "encode", "inputs", "source").update(axes=["batch"]),
+        "int64 [batch] of role source, expected int64 [batch, source]",
+    ),
+    (
+        lambda m: port(m, "encode", "inputs", "source").update(name="ids"),
+        "encode inputs are ids, source_length, expected source, source_length",
+    ),
     (lambda m: port(m, "encode", "inputs", "source").update(name="-"), "name '-' is not one of a port"),
-    (lambda m: m["profiles"][0]["encode"]["inputs"].pop(), "one port of role source_length, found 0"),
+    (lambda m: m["profiles"][0]["encode"]["inputs"].pop(), "encode inputs are source, expected source, source_length"),
     (lambda m: m["profiles"][0]["encode"].update(outputs=[]), "hold neither memory nor state"),
     (lambda m: step(m, "outputs", "scores").update(role="PORT_ROLE_TOKEN"), "the scores have axes []"),
     (lambda m: step(m, "outputs", "scores").update(axes=["batch", "65"]), "N from 5 to the vocabulary_size 64"),
     (lambda m: step(m, "outputs", "scores").update(axes=["batch", "vocabulary"]), "[batch, vocabulary]"),
     (lambda m: step(m, "outputs", "scores").update(axes=["batch", "60"]), "different widths: 60, 64"),
     (lambda m: step(m, "outputs", "scores").update(axes=["64", "batch"]), "the first one must be 'batch'"),
-    (lambda m: step(m, "outputs", "attention").update(dtype="float16"), "dtype float16, expected float32"),
+    (
+        lambda m: step(m, "outputs", "attention").update(dtype="float16"),
+        "'attention' is float16 [batch, 1, 1, source] of role attention, expected float32",
+    ),
     (lambda m: step(m, "outputs", "attention").update(axes=["batch", "1", "1", "0"]), "has axis '0'"),
-    (lambda m: step(m, "outputs", "next.state.count").update(name="state.count"), "must start with 'next.'"),
-    (lambda m: step(m, "outputs", "next.state.count").update(name="next.state.other"), "state.count against"),
-    (lambda m: step(m, "outputs", "next.state.count").update(axes=["batch", "2"]), "[batch, 1] against float32"),
-    (lambda m: step(m, "inputs", "memory.mask").update(dtype="int64"), "bool [batch, source] against int64"),
-    (lambda m: step(m, "inputs", "memory.mask").update(name="memory.other"), "memory ports of encode outputs and"),
+    (
+        lambda m: step(m, "outputs", "next.state.count").update(name="state.count"),
+        "are attention, scores, state.count, expected attention, next.state.count, scores",
+    ),
+    (
+        lambda m: step(m, "outputs", "next.state.count").update(name="next.state.other"),
+        "are attention, next.state.other, scores, expected attention, next.state.count",
+    ),
+    (
+        lambda m: step(m, "outputs", "next.state.count").update(axes=["batch", "2"]),
+        "'next.state.count' is float32 [batch, 2] of role state, expected float32 [batch, 1]",
+    ),
+    (
+        lambda m: step(m, "inputs", "memory.mask").update(dtype="int64"),
+        "'memory.mask' is bool [batch, source] of role memory, expected int64",
+    ),
+    (
+        lambda m: step(m, "inputs", "memory.mask").update(name="memory.other"),
+        "encode outputs are memory.mask, memory.weights, state.count, expected memory.other",
+    ),
     (lambda m: step(m, "inputs", "memory.mask").update(name="memory.weights"), "'memory.weights' more than once"),
-    (lambda m: port(m, "encode", "outputs", "memory.mask").update(name="mask"), "must start with 'memory.'"),
-    (lambda m: port(m, "encode", "outputs", "memory.mask").update(role="PORT_ROLE_SCORES"), "has role scores"),
+    (
+        lambda m: port(m, "encode", "outputs", "memory.mask").update(name="mask"),
+        "encode outputs are mask, memory.weights, state.count, expected memory.mask",
+    ),
+    (
+        lambda m: port(m, "encode", "outputs", "memory.mask").update(role="PORT_ROLE_SCORES"),
+        "'memory.mask' is bool [batch, source] of role scores, expected bool [batch, source] of role memory",
+    ),
 ]
 
 

@@ -89,7 +89,7 @@ def test_an_encoder_may_give_its_own_attention(bundle: Path) -> None:
 
 
 def test_a_model_without_attention_is_read(tmp_path: Path) -> None:
-    assert load_bundle(write_caption_bundle(tmp_path, without_attention=True)).layers == 0
+    assert load_bundle(write_caption_bundle(tmp_path, without_attention=True)).ports.layers == 0
 
 
 # What is changed in a manifest, and what is said of it.
@@ -103,30 +103,33 @@ OFF: list[tuple[Callable[[Manifest], object], str]] = [
     (lambda m: m["image"].pop("resampling"), "image.resampling is 0"),
     (lambda m: m["image"].update(ground=[255, 255]), "image.ground is [255, 255]"),
     (lambda m: m["image"].update(ground=[0, 0, 256]), "image.ground is [0, 0, 256]"),
-    (lambda m: m["image"].update(height=64), "'pixels' has axes [batch, 56, 56, 3], expected [batch, 64, 56, 3]"),
+    (
+        lambda m: m["image"].update(height=64),
+        "'pixels' is uint8 [batch, 56, 56, 3] of role pixels, expected uint8 [batch, 64, 56, 3]",
+    ),
     (
         lambda m: [ports[0].update(dtype="float32") for ports in each(m, "encode", "inputs")],
-        "'pixels' has dtype float32, expected uint8",
+        "'pixels' is float32 [batch, 56, 56, 3] of role pixels, expected uint8",
     ),
     (
         lambda m: [ports[0].update(role="PORT_ROLE_SOURCE") for ports in each(m, "encode", "inputs")],
-        "port 'pixels' has role source, allowed are pixels",
+        "'pixels' is uint8 [batch, 56, 56, 3] of role source, expected uint8 [batch, 56, 56, 3] of role pixels",
     ),
     (
         lambda m: [ports[-1]["axes"].__setitem__(3, "50") for ports in each(m, "step", "outputs")],
-        "'attention' has axes [batch, 1, 1, 50], expected [batch, 1, 1, source]",
+        "'attention' is float32 [batch, 1, 1, 50] of role attention, expected float32 [batch, 1, 1, source]",
     ),
     (
         lambda m: add_encoder_attention(m, axes=("batch", "1", "49", "49")),
-        "expected 'attention.encoder' float32 [batch, layer, head, query, source]",
+        "float32 [batch, 1, 49, 49] of role encoder_attention, expected float32 [batch, 1, 49, 49, 49]",
     ),
     (
         lambda m: add_encoder_attention(m, axes=("batch", "1", "2", "49", "50")),
-        "[batch, 1, 2, 49, 50], expected 'attention.encoder' float32 [batch, layer, head, query, source] of 49",
+        "[batch, 1, 2, 49, 50] of role encoder_attention, expected float32 [batch, 1, 2, 49, 49]",
     ),
     (
         lambda m: add_encoder_attention(m, axes=("batch", "layer", "2", "49", "49")),
-        "[batch, layer, 2, 49, 49], expected",
+        "[batch, layer, 2, 49, 49] of role encoder_attention, expected float32 [batch, NUMBER, 2",
     ),
 ]
 

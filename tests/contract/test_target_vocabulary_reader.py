@@ -40,14 +40,15 @@ def choose(manifest: Manifest, *, language: str = "fr", **tokens: tuple[int, ...
 
 
 def test_target_vocabularies_are_read_from_their_bits(bundle: Path) -> None:
-    assert load_bundle(bundle).target_vocabularies == ()
+    assert load_bundle(bundle).ports.target_vocabularies == {}
     rewrite(bundle, choose)
-    found = load_bundle(bundle)
-    assert [(name, tokens.tolist(), scores) for name, tokens, scores in found.target_vocabularies] == [
-        ("fr", [3, 4, 9], "scores.fr"),
-        ("pt-BR", [3, 5], "scores.pt_br"),
-    ]
-    assert found.output_vocabulary == 60
+    ports = load_bundle(bundle).ports
+    assert {language: tokens.tolist() for language, tokens in ports.target_vocabularies.items()} == {
+        "fr": [3, 4, 9],
+        "pt-BR": [3, 5],
+    }
+    assert ports.scores == ("scores", "scores.fr", "scores.pt_br")
+    assert ports.predictable == 60
 
 
 SCORED_ROWS = {"name": "scored_rows", "role": "PORT_ROLE_SCORED_ROWS", "dtype": "int64", "axes": ["1"]}
@@ -63,14 +64,26 @@ WRONG: list[tuple[Change, str]] = [
         "'fr' has 3 bytes, expected a bit for each of 60 tokens",
     ),
     (lambda m: (choose(m), m["tokenizer"].pop("targetEndIds")), "no tokenizer.target_end_ids to choose one by"),
-    (lambda m: (choose(m), m["targetVocabularies"].pop()), "the scores that the manifest wants and those"),
+    (
+        lambda m: (choose(m), m["targetVocabularies"].pop()),
+        "'scored_rows' is int64 [3] of role scored_rows, expected int64 [2]",
+    ),
     (lambda m: (choose(m), m["targetVocabularies"].reverse()), "not in the order of target_vocabularies"),
-    (lambda m: (choose(m), step(m, "outputs", "scores.fr").update(axes=["batch", "4"])), "'scores.fr' is float32"),
-    (lambda m: (choose(m), step(m, "inputs", "scored_rows").update(axes=["2"])), "[2], expected [3]"),
-    (lambda m: (choose(m), step(m, "inputs", "scored_rows").update(dtype="int32")), "dtype int32, expected int64"),
+    (
+        lambda m: (choose(m), step(m, "outputs", "scores.fr").update(axes=["batch", "4"])),
+        "'scores.fr' is float32 [batch, 4] of role scores, expected float32 [batch, 3]",
+    ),
+    (
+        lambda m: (choose(m), step(m, "inputs", "scored_rows").update(axes=["2"])),
+        "int64 [2] of role scored_rows, expected int64 [3]",
+    ),
+    (
+        lambda m: (choose(m), step(m, "inputs", "scored_rows").update(dtype="int32")),
+        "'scored_rows' is int32 [3] of role scored_rows, expected int64 [3]",
+    ),
     (
         lambda m: [profile["step"]["inputs"].append(SCORED_ROWS) for profile in m["profiles"]],
-        "have a port scored_rows, but there are no target_vocabularies",
+        "step inputs are memory.mask, memory.weights, scored_rows, ",
     ),
 ]
 

@@ -151,7 +151,7 @@ def test_int8_operators_outside_an_int8_profile_are_refused(tmp_path: Path) -> N
 
 def test_verification_needs_neither_torch_nor_onnx(tmp_path: Path) -> None:
     target = altered(tmp_path)
-    done = without_export(f"from regard.export.verify import main; sys.exit(main([{str(target)!r}]))")
+    done = without_export(f"from regard.cli.main import main; sys.exit(main(['verify', {str(target)!r}]))")
     assert done.returncode == 0, done.stderr
     assert "opset, operators and where weights lie are not checked" in done.stdout
     assert "profiles portable and cpu" in done.stdout
@@ -163,7 +163,7 @@ def test_a_graph_with_other_ports_is_refused_without_onnx_too(tmp_path: Path) ->
         step.graph.node.append(helper.make_node("Identity", ["scores"], ["logits"]))
 
     target = altered(tmp_path, graph=rename)
-    done = without_export(f"from regard.export.verify import main; sys.exit(main([{str(target)!r}]))")
+    done = without_export(f"from regard.cli.main import main; sys.exit(main(['verify', {str(target)!r}]))")
     assert done.returncode == 1
     assert "step.onnx: outputs are" in done.stderr
     assert "logits" in done.stderr

@@ -15,12 +15,12 @@ from tests.export.toy import quiet
 from tests.server.serving import Served, serving
 from torch import Tensor, nn
 
+from regard.contract.model_ports import GraphPorts
 from regard.export.build import BuildSettings, build
 from regard.export.bundle.writer import Bundle, write_bundle
 from regard.export.families import generic, transformer_profiles
 from regard.export.families.trace import trace
 from regard.export.parity.comparison import Grid
-from regard.export.ports import GraphPorts
 from regard.export.surgery.checks import PLAIN
 from regard.training.data.toy_data import make_toy
 from regard.training.data.vocabulary import END, Vocabulary

@@ -69,14 +69,9 @@ def spell_bytes(path: Path) -> Path:
 def bundle_with(tokenizer: Path, *, predictable: int | None = None, **changes: Any) -> LoadedBundle:
     size = Tokenizer.from_file(str(tokenizer)).get_vocab_size()
     bundle = load_bundle(NULL)
-    outputs = tuple(
-        replace(port, axes=("batch", predictable or size)) if port.role == "scores" else port
-        for port in bundle.step.outputs
-    )
     return replace(
         bundle,
         tokenizer_path=tokenizer,
-        vocabulary_size=size,
-        step=replace(bundle.step, outputs=outputs),
+        ports=replace(bundle.ports, vocabulary=size, predictable=predictable or size),
         **{"max_source_tokens": 64, "max_target_tokens": 64, **changes},
     )

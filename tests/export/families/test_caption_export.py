@@ -16,6 +16,7 @@ from tests.server.serving import PATIENCE, serving
 
 from regard.contract.bundle import load_bundle
 from regard.contract.errors import BundleError
+from regard.contract.model_ports import NEXT
 from regard.contract.ports import Port
 from regard.export.bundle.card import render_card
 from regard.export.bundle.writer import Bundle, write_bundle
@@ -23,7 +24,6 @@ from regard.export.families.captioner import open_captioner
 from regard.export.families.graphs import TorchMachine
 from regard.export.parity.greedy import BEGIN, random_pictures, step_inputs
 from regard.export.parity.runtime import OnnxMachine
-from regard.export.ports import NEXT
 from regard.export.surgery.storage import round_weights
 from regard.export.verify import verify
 from regard.server.runtime.session import open_model

@@ -14,6 +14,7 @@ from tests.cuda_machines import hide_cuda
 from tests.export.toy import ToyRun, quiet
 from tests.small_transformer import small_graphs, small_transformer
 
+from regard.contract.model_ports import GraphPorts
 from regard.contract.ports import Port, Role
 from regard.export.build import BuildSettings, build
 from regard.export.bundle.writer import write_bundle
@@ -24,7 +25,6 @@ from regard.export.families.profile import ExportedProfile
 from regard.export.parity.comparison import Grid
 from regard.export.parity.greedy import random_sources
 from regard.export.parity.runtime import GraphSession
-from regard.export.ports import GraphPorts
 from regard.export.surgery.half import compute_in_float16, round_in_float32
 from regard.export.verify import add_arguments, run, verify
 

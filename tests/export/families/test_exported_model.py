@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from tests.export.toy import ToyBundle, ToyRun
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.families.graphs import TorchMachine, open_model
 from regard.export.parity.greedy import END, greedy_steps, pad_sources, random_sources, step_inputs
 from regard.export.parity.runtime import GraphSession, OnnxMachine
-from regard.export.ports import ModelPorts
 from regard.export.surgery.rewrite import attributes
 
 STEP_FILES = {"portable": "step.portable.onnx", "cpu": "step.cpu.onnx"}
@@ -195,8 +195,8 @@ def test_opset_and_ir_are_recorded_and_every_graph_opens(toy_bundle: ToyBundle) 
 def test_bundle_runs_where_there_is_no_torch(toy_bundle: ToyBundle) -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from regard.export.verify import main\n"
-        f"sys.exit(main([{str(toy_bundle.folder)!r}]))"
+        "from regard.cli.main import main\n"
+        f"sys.exit(main(['verify', {str(toy_bundle.folder)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

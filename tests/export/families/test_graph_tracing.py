@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.contract.model_ports import GraphPorts
 from regard.contract.ports import Port
 from regard.export.errors import GraphError, TraceError
 from regard.export.families.trace import trace
-from regard.export.ports import GraphPorts
 
 PORTS = GraphPorts(
     inputs=(Port(name="x", role="source", dtype="float32", axes=("batch", "source")),),

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 
+from regard.contract.model_ports import ModelPorts, with_target_vocabularies
 from regard.contract.target_vocabulary import pack_tokens, unpack_tokens
 from regard.export.calibration.sentences import target_vocabularies
 from regard.export.errors import GraphError
@@ -19,7 +20,6 @@ from regard.export.families.transformer_profiles import quantize_transformer
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import first_state, pad_sources, random_sources, step_inputs
 from regard.export.parity.runtime import Arrays, OnnxMachine
-from regard.export.ports import ModelPorts, with_target_vocabularies
 from regard.export.surgery.rewrite import copy
 from regard.export.surgery.vocabularies import collect_tokens, score_vocabularies
 from regard.training.data.translation_data import Pair

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
 
+from regard.contract.model_ports import ModelPorts
 from regard.export.families.profile import Traced
 from regard.export.families.transformer import open_transformer
 from regard.export.families.transformer_machine import TransformerMachine
@@ -18,7 +19,6 @@ from regard.export.families.transformer_profiles import quantize_transformer, ro
 from regard.export.parity.comparison import Grid, measure
 from regard.export.parity.greedy import END, first_state, greedy_steps, pad_sources, random_sources, step_inputs
 from regard.export.parity.runtime import OnnxMachine
-from regard.export.ports import ModelPorts
 from regard.export.surgery.storage import store_as_float16
 from regard.export.surgery.tables import store_tables
 from regard.training.models.transformer import Transformer, TransformerConfig

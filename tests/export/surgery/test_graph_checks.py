@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from regard.contract.model_ports import GraphPorts
 from regard.contract.ports import Port
 from regard.export.errors import GraphError
-from regard.export.ports import GraphPorts
 from regard.export.surgery.checks import check_graph
 
 GRU_PORTS = GraphPorts(

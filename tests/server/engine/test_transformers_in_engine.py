@@ -13,9 +13,9 @@ from tests.server.engine_fakes import END, request
 from tests.small_transformer import SIZES, small_graphs, small_transformer
 
 from regard.contract.bundle import LoadedBundle, load_bundle
+from regard.contract.model_ports import GraphPorts
 from regard.contract.names import ModelKey
 from regard.contract.ports import GraphSpec
-from regard.export.ports import GraphPorts
 from regard.server.engine.pool import Pool
 from regard.server.engine.segment import PoolKey, Segment
 from regard.server.request import DecodeRequest, Hypothesis

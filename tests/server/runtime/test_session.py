@@ -148,7 +148,8 @@ def with_buffer(bundle: LoadedBundle, path: Path, *, in_place: bool) -> LoadedBu
             *(spec(f"next.state.{name}", "state", "int64", *axes) for name, axes in state),
         ),
     )
-    return dataclasses.replace(bundle, step=step, state_in_place=in_place, layers=0, heads=0, alignment_heads=())
+    ports = dataclasses.replace(bundle.ports, layers=0, heads=0)
+    return dataclasses.replace(bundle, step=step, ports=ports, state_in_place=in_place, alignment_heads=())
 
 
 @pytest.mark.parametrize("in_place", [False, True])

@@ -36,7 +36,7 @@ def bundle() -> LoadedBundle:
     manifest.CopyFrom(bundle.manifest)
     manifest.source_languages.append("en")
     manifest.target_languages.extend(["es", "pt-BR"])
-    return replace(bundle, manifest=manifest, layers=2, heads=3, max_target_tokens=100)
+    return replace(bundle, manifest=manifest, ports=replace(bundle.ports, layers=2, heads=3), max_target_tokens=100)
 
 
 def translate(bundle: LoadedBundle, **fields: Any) -> TranslateOptions:
@@ -239,7 +239,7 @@ def test_attention_that_there_is_not_is_refused(
 
 
 def test_a_model_without_attention_cannot_return_any(bundle: LoadedBundle) -> None:
-    without = replace(bundle, layers=0, heads=0, alignment_heads=())
+    without = replace(bundle, ports=replace(bundle.ports, layers=0, heads=0), alignment_heads=())
     assert translate(without).attention is None
     with pytest.raises(UnsupportedByModel, match="model null has no attention to return") as caught:
         translate(without, attention=Attention())

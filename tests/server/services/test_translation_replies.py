@@ -26,7 +26,8 @@ ALIGNMENTS = AttentionOptions(
 
 @pytest.fixture(scope="module")
 def bundle() -> LoadedBundle:
-    return replace(load_bundle(NULL), layers=2, heads=3)
+    bundle = load_bundle(NULL)
+    return replace(bundle, ports=replace(bundle.ports, layers=2, heads=3))
 
 
 @pytest.fixture(scope="module")

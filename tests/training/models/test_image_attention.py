@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from regard.contract.model_ports import GraphPorts
 from regard.contract.ports import Port
 from regard.export.families.trace import trace
-from regard.export.ports import GraphPorts
 from regard.training.models.image_attention import ImageSelfAttention
 
 HEIGHT, WIDTH = 3, 4

@@ -1,18 +1,18 @@
-"""Names the tensors that go into and come out of the two graphs of a model: the one list of their names.
+"""States which ports the two graphs of a model have: export makes graphs with them, and a manifest must list them.
 
-Knows neither torch nor ONNX, nor which model has which memory and state.
+A model chooses its memory and state; all else follows from its sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.contract.ports import STATE_OUTPUT_PREFIX, TARGET, Axes, Port
+from regard.contract.ports import ENCODER_ATTENTION, STATE_OUTPUT_PREFIX, TARGET, Axes, Port, Role
 from regard.contract.target_vocabulary import name_scores
 
 NEXT = STATE_OUTPUT_PREFIX
@@ -32,6 +32,14 @@ class Part(NamedTuple):
     field: str
     dtype: str
     axes: Axes
+
+
+class PictureAxes(TypedDict):
+    """What `name_ports` must know of a model that reads pictures; all None of one that reads ids."""
+
+    pixels: tuple[int, int] | None
+    cells: int | None
+    encoder_attention: Axes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +87,14 @@ class ModelPorts:
 
 
 def with_target_vocabularies(ports: ModelPorts, vocabularies: Mapping[str, NDArray[np.int64]]) -> ModelPorts:
-    """Return the ports of a model that can also score the tokens of one target language alone."""
-    scored = Port(name="scored_rows", role="scored_rows", dtype="int64", axes=(1 + len(vocabularies),))
-    scores = tuple(
-        Port(name=name_scores(language), role="scores", dtype="float32", axes=("batch", len(tokens)))
+    """Return the ports of a model that can also score the tokens of one target language alone, if there are any."""
+    if not vocabularies:
+        return ports
+    scored = _port("scored_rows", "int64", 1 + len(vocabularies))
+    scores = [
+        _port("scores", "float32", BATCH, len(tokens), name=name_scores(language))
         for language, tokens in vocabularies.items()
-    )
+    ]
     step = GraphPorts((*ports.step.inputs, scored), (*ports.step.outputs, *scores))
     return replace(ports, step=step, target_vocabularies=vocabularies)
 
@@ -97,39 +107,63 @@ def name_ports(
     predictable: int,
     layers: int,
     heads: int,
-    initial_state: bool = True,
+    initial_state: Collection[str] | None = None,
+    pixels: tuple[int, int] | None = None,
+    cells: int | None = None,
+    encoder_attention: Axes | None = None,
 ) -> ModelPorts:
     """Return the ports of a model with these fields of memory and state.
 
-    initial_state tells whether `encode` makes the first state; otherwise it is all zeros.
+    Args:
+        memory, state: what `encode` makes and a step takes.
+        vocabulary, predictable, layers, heads: see `ModelPorts`.
+        initial_state: the fields of state that `encode` makes, the others begin as zeros; None for all of them.
+        pixels: height and width of the pictures that `encode` reads, None if it reads ids.
+        cells: how many positions each source has, None where that varies.
+        encoder_attention: axes of the encoder's own attention, None if `encode` does not return it.
 
-    Raises ValueError if a field's first axis is not batch.
+    Raises:
+        ValueError: a field's first axis is not batch.
     """
     for part in (*memory, *state):
-        if not part.axes or part.axes[0] != "batch":
+        if not part.axes or part.axes[0] != BATCH:
             raise ValueError(f"{part.field} has axes {part.axes}, but the first axis of memory and state is batch.")
-    memory_ports = tuple(
-        Port(name=f"memory.{part.field}", role="memory", dtype=part.dtype, axes=part.axes) for part in memory
-    )
-    state_ports = tuple(
-        Port(name=f"state.{part.field}", role="state", dtype=part.dtype, axes=part.axes) for part in state
-    )
-    next_ports = tuple(
-        Port(name=NEXT + port.name, role="state", dtype=port.dtype, axes=port.axes) for port in state_ports
-    )
-    source = Port(name="source", role="source", dtype="int64", axes=("batch", "source"))
-    length = Port(name="source_length", role="source_length", dtype="int64", axes=("batch",))
-    token = Port(name="token", role="token", dtype="int64", axes=("batch",))
-    scores = Port(name="scores", role="scores", dtype="float32", axes=("batch", predictable))
-    attention = Port(name="attention", role="attention", dtype="float32", axes=("batch", layers, heads, "source"))
+    memory_ports = [_port("memory", part.dtype, *part.axes, name=f"memory.{part.field}") for part in memory]
+    state_ports = [_port("state", part.dtype, *part.axes, name=f"state.{part.field}") for part in state]
+    made = [
+        port
+        for part, port in zip(state, state_ports, strict=True)
+        if initial_state is None or part.field in initial_state
+    ]
     return ModelPorts(
-        encode=GraphPorts(inputs=(source, length), outputs=(*memory_ports, *(state_ports if initial_state else ()))),
+        encode=GraphPorts(
+            inputs=(_port("source", "int64", BATCH, SOURCE_AXIS), _port("source_length", "int64", BATCH))
+            if pixels is None
+            else (_port("pixels", "uint8", BATCH, *pixels, 3),),
+            outputs=(
+                *memory_ports,
+                *made,
+                *(
+                    [_port("encoder_attention", "float32", *encoder_attention, name=ENCODER_ATTENTION)]
+                    if encoder_attention
+                    else ()
+                ),
+            ),
+        ),
         step=GraphPorts(
-            inputs=(token, *state_ports, *memory_ports),
-            outputs=(scores, *next_ports, *((attention,) if layers else ())),
+            inputs=(_port("token", "int64", BATCH), *state_ports, *memory_ports),
+            outputs=(
+                _port("scores", "float32", BATCH, predictable),
+                *(replace(port, name=NEXT + port.name) for port in state_ports),
+                *([_port("attention", "float32", BATCH, layers, heads, cells or SOURCE_AXIS)] if layers else ()),
+            ),
         ),
         vocabulary=vocabulary,
         predictable=predictable,
         layers=layers,
         heads=heads,
     )
+
+
+def _port(role: Role, dtype: str, *axes: str | int, name: str = "") -> Port:
+    return Port(name=name or role, role=role, dtype=dtype, axes=axes)
