@@ -140,13 +140,13 @@ class Registry:
         """
         wanted = name or self._default_name(task)
         if not MODEL_NAME.fullmatch(wanted) or wanted not in self._newest:
-            raise ModelNotFound(_tame(wanted), _tame(version), tuple(sorted(self._newest)))
+            raise ModelNotFound(_sanitise(wanted), _sanitise(version), tuple(sorted(self._newest)))
         if not version:
             return self._newest[wanted]
         bundle = self._by_key.get(ModelKey(wanted, version))
         if bundle is None:
             known = tuple(f"{key.name} version {key.version}" for key in self._by_key if key.name == wanted)
-            raise ModelNotFound(wanted, _tame(version), known)
+            raise ModelNotFound(wanted, _sanitise(version), known)
         return bundle
 
     def _default_name(self, task: Task | None) -> str:
@@ -186,7 +186,7 @@ def _list_directories(parent: Path, root: Path, pattern: re.Pattern[str], what: 
     return kept
 
 
-def _tame(text: str) -> str:
+def _sanitise(text: str) -> str:
     """A name from outside, short and without odd characters, for messages."""
     tamed = _ODD_CHARACTER.sub("?", text[:_LONGEST_ECHO])
     return tamed if len(text) <= _LONGEST_ECHO else f"{tamed}..."

@@ -76,7 +76,7 @@ def look(found: Checkpoint, sources: Sequence[str], config: SearchConfig) -> lis
     """Translate sources and return what was looked at, layers and heads averaged."""
     ids = found.vocabulary.encode_all(list(sources))
     searched = search_all(cast(SequenceModel[Any, Any], found.model), ids, config)
-    return [_look(found, source, hypotheses[0]) for source, hypotheses in zip(ids, searched, strict=True)]
+    return [_attention_of(found, source, hypotheses[0]) for source, hypotheses in zip(ids, searched, strict=True)]
 
 
 def picture(choice: Choice, found: WordAttention) -> Picture:
@@ -120,7 +120,7 @@ def words_of(pieces: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
     return tuple(words), places
 
 
-def _look(found: Checkpoint, source: Sequence[int], hypothesis: Hypothesis) -> WordAttention:
+def _attention_of(found: Checkpoint, source: Sequence[int], hypothesis: Hypothesis) -> WordAttention:
     target = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == END else hypothesis.tokens
     source_words, source_places = words_of(_pieces(found, source[:-1]))
     target_words, target_places = words_of(_pieces(found, target))
