@@ -60,7 +60,7 @@ def exchange(memory: Memory, longer: Memory, parts: Sequence[Part], first: int, 
 
 
 @torch.inference_mode()
-def next_words(
+def step_with_exchanges(
     model: SequenceModel[Any, Any], source: Sequence[int], target: Sequence[int], first: int, second: int
 ) -> list[NextWord]:
     """Lead the model through target with its memory as it is, then take its next step with each exchange.
@@ -169,7 +169,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         vocabulary = loaded.vocabulary
         words = {word: position(vocabulary, args.source, word) for word in args.exchange}
         source = [*vocabulary.encode(args.source)[:-1], vocabulary.end(args.language)]
-        found = next_words(cast(Any, loaded.model), source, vocabulary.encode(args.after)[:-1], *words.values())
+        found = step_with_exchanges(
+            cast(Any, loaded.model), source, vocabulary.encode(args.after)[:-1], *words.values()
+        )
         layers, heads = found[0].weights.shape[:2]
         if not (0 <= args.layer < layers and 0 <= args.head < heads):
             raise ValueError(f"layer is {args.layer} and head {args.head}, but the model has {layers} and {heads}.")

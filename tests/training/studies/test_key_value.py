@@ -13,7 +13,7 @@ from regard.training.data.vocabulary import Vocabulary
 from regard.training.learning import checkpoint
 from regard.training.models.rnn import Rnn, RnnConfig
 from regard.training.models.transformer import Transformer, TransformerConfig
-from regard.training.studies.key_value import NextWord, exchange, main, next_words, position
+from regard.training.studies.key_value import NextWord, exchange, main, position, step_with_exchanges
 
 SOURCE = (5, 6, 7, 8, 3)
 TARGET = (4, 6, 5)
@@ -33,13 +33,13 @@ def transformer() -> Transformer:
 
 @pytest.fixture(params=[recurrent, transformer])
 def found(request: pytest.FixtureRequest) -> dict[str, NextWord]:
-    """The next_words of an untrained model whose weights are large enough to prefer something."""
+    """The step_with_exchanges of an untrained model whose weights are large enough to prefer something."""
     torch.manual_seed(3)
     model: Any = request.param().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)
-    return {look.exchange: look for look in next_words(model, SOURCE, TARGET, FIRST, SECOND)}
+    return {look.exchange: look for look in step_with_exchanges(model, SOURCE, TARGET, FIRST, SECOND)}
 
 
 def exchanged(weights: torch.Tensor) -> torch.Tensor:
@@ -103,7 +103,7 @@ def test_the_command_prints_a_table_and_draws(
     text = ["We know the bread.", "--exchange", "know", "the", "--after", "Estamos"]
     assert main([str(tmp_path / "run"), *text, "--picture", str(picture)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "| | next_words at know | next_words at the | would say |"
+    assert lines[0] == "| | looks at know | looks at the | would say |"
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         "as trained",
         "keys exchanged",
