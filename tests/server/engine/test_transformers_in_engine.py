@@ -39,11 +39,9 @@ def bundle(folder: Path, *, in_place: bool) -> LoadedBundle:
         encode=spec(folder / "encode.onnx", traced.ports.encode),
         step=spec(folder / "step.onnx", traced.ports.step),
         state_in_place=in_place,
-        vocabulary_size=SIZES.vocabulary,
+        ports=traced.ports,
         max_source_tokens=WIDTH,
         max_target_tokens=40,
-        layers=SIZES.decoder_layers,
-        heads=SIZES.heads,
         alignment_heads=((1, 0),),
     )
 
