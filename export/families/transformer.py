@@ -27,7 +27,7 @@ PARTS = 2  # keys and values
 
 
 class TransformerEncodeGraph(nn.Module):
-    """source, source_length -> keys and values of the source for every decoder layer, and the mask.
+    """source, source_length -> keys and values of the source for every decoder layer, and the bias of its padding.
 
     Activations are [token, dim], one row for each real token of the batch, so that no product is spent on padding;
     only attention sees them as [batch, source].
@@ -60,13 +60,14 @@ class TransformerEncodeGraph(nn.Module):
         for part in range(0, count, PARTS):
             # Keys lie the other way round, as the product of a step with them reads them.
             parts += (packing.spread(memory, part, count).transpose(2, 3), packing.spread(memory, part + 1, count))
-        return (*parts, mask)
+        return (*parts, unseen)
 
 
 class TransformerStepGraph(nn.Module):
     """token, buffers of every layer, position, memory -> scores, next buffers, next position, attention.
 
-    The last of memory is the mask, where there is one: of a picture all is real.
+    The last of memory is what energies of padding get added, where there is any: of a picture all is real. It is made
+    once, by encode, and not from a mask in every step.
     body chooses how a buffer is read and written: "plain" makes a new one by selection, for any runtime;
     "shared-buffer" leaves both to ONNX Runtime's GroupQueryAttention, which works in place where input and output are
     one memory, and reads no further than a row's position. Activations are [batch, dim].
@@ -91,7 +92,6 @@ class TransformerStepGraph(nn.Module):
         # No step is fed what cannot be predicted, so that embedding and output can share one table.
         embedded = nn.functional.embedding(token, model.output.onnx_weight)
         states = model.positions(embedded * model.config.dim**0.5, position)
-        masked = _masked(memory[buffers], states.dtype) if len(memory) > buffers else None
         following: list[Tensor] = []
         attention: list[Tensor] = []
         for index, layer in enumerate(_decoder(model)):
@@ -103,7 +103,8 @@ class TransformerStepGraph(nn.Module):
             states = layer.around_self.after(states, layer.self_attention.output(context))
             queries = self.queries[index](layer.around_cross.before(states))
             queries = queries.reshape(-1, model.config.heads, 1, queries.shape[1] // model.config.heads)
-            weights = _weigh(torch.matmul(queries, memory[PARTS * index]), masked)
+            energy = torch.matmul(queries, memory[PARTS * index])
+            weights = torch.softmax(energy + memory[buffers] if len(memory) > buffers else energy, dim=-1)
             context = torch.matmul(weights, memory[PARTS * index + 1]).flatten(1)
             states = layer.feed_forward(layer.around_cross.after(states, layer.cross_attention.output(context)))
             attention.append(weights)
@@ -130,7 +131,7 @@ def name_transformer_ports(config: TransformerConfig, pictures: PictureAxes | No
                     Part(f"values_{layer}", "float32", ("batch", config.heads, source, head)),
                 )
             ),
-            *[Part("mask", "bool", ("batch", "source"))] * (source == SOURCE_AXIS),
+            *[Part("padding_bias", "float32", ("batch", 1, 1, "source"))] * (source == SOURCE_AXIS),
         ],
         state=[
             *(
@@ -219,24 +220,12 @@ def _encode_layer(layer: EncoderLayer, packed: nn.Module, states: Tensor, unseen
 
 
 def _bias(mask: Tensor) -> Tensor:
-    """Return what is added to energies [..., source] so that softmax is exactly 0 where mask [batch, source] is False.
+    """Return what is added to energies so that softmax is exactly 0 where mask [batch, source] is False.
 
-    Finite, as -inf would make NaN of a row without a real position; and made once for all layers.
+    [batch, 1, 1, source], made once for all layers and steps. The least number of float16, which every precision holds:
+    -inf would make NaN of a row without a real position.
     """
-    return torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None, None]
-
-
-def _masked(mask: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return what `_weigh` adds and multiplies by, made once for all layers."""
-    return _bias(mask), mask[:, None, None].to(dtype)
-
-
-def _weigh(energy: Tensor, masked: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Return softmax as masked_softmax does: a row without a real position looks at nothing. None where all is real."""
-    if masked is None:
-        return torch.softmax(energy, dim=-1)
-    unseen, seen = masked
-    return torch.softmax(energy + unseen, dim=-1) * seen
+    return torch.where(mask, 0.0, torch.finfo(torch.float16).min)[:, None, None]
 
 
 def _one_query(projected: Tensor, heads: int) -> Tensor:

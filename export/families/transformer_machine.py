@@ -40,7 +40,8 @@ class TransformerMachine:
             values = [memory.values[0, layer] for memory in memories]
             outputs[f"memory.keys_{layer}"] = _pad_and_stack(keys, 2, source.shape[1])
             outputs[f"memory.values_{layer}"] = _pad_and_stack(values, 1, source.shape[1])
-        outputs["memory.mask"] = np.less(np.arange(source.shape[1], dtype=np.int64)[None], length[:, None])
+        real = np.arange(source.shape[1], dtype=np.int64)[None, None, None] < length[:, None, None, None]
+        outputs["memory.padding_bias"] = np.where(real, 0, np.finfo(np.float16).min).astype(np.float32)
         return outputs
 
     @torch.inference_mode()
@@ -48,9 +49,8 @@ class TransformerMachine:
         """Predict a token; of the buffers, entries of which the model knows nothing stay as they are."""
 
         def read(keys: Tensor, values: Tensor, row: int) -> TransformerMemory:
-            mask = inputs["memory.mask"][row]
-            size = int(mask.sum())
-            return TransformerMemory(keys[..., :size, :], values[..., :size, :], torch.tensor(mask[None, :size]))
+            size = int((inputs["memory.padding_bias"][row] == 0).sum())
+            return TransformerMemory(keys[..., :size, :], values[..., :size, :], torch.ones(1, size, dtype=torch.bool))
 
         return step_alone(self._model.step, self._ports, inputs, read)
 

@@ -50,7 +50,7 @@ def test_memory_and_state_are_float16_and_what_is_answered_is_float32(exported: 
     ports = {port.name: port.dtype for port in (*exported.profile.encode.outputs, *exported.profile.step.outputs)}
     assert {ports[name] for name in ("scores", "scores.es", "attention")} == {"float32"}
     assert {ports[name] for name in ("memory.keys_1", "next.state.values_0")} == {"float16"}
-    assert (ports["memory.mask"], ports["next.state.position"]) == ("bool", "int64")
+    assert (ports["memory.padding_bias"], ports["next.state.position"]) == ("float16", "int64")
 
 
 def test_the_record_says_that_float16_was_emulated(exported: ExportedProfile) -> None:
