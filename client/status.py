@@ -55,8 +55,9 @@ def call_error(error: grpc.RpcError, address: str, timeout: float | None) -> Reg
     # A server that is up says when to come back; a channel that reached nobody cannot.
     if cls is NotServing and retry_after is None:
         cls = CannotConnect
-    # There is one status for a full queue and for a message that no waiting will make smaller.
-    if cls is ServerBusy and retry_after is None:
+    # There is one status for a full queue and for a message that no waiting will make smaller: our server says of the
+    # latter that it must not be sent again, gRPC itself says what is larger than allowed.
+    if cls is ServerBusy and retry_after is None and (pushback == "-1" or "larger than max" in details):
         cls = MessageTooLarge
     return cls(
         _message(cls, code, details, address, timeout, retry_after, violations),

@@ -9,8 +9,8 @@ import time
 import traceback
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TextIO
 
+from regard.server.log_writer import LogWriter, Write, write_to_descriptor
 from regard.server.settings import ServerSettings
 
 _FIELDS = "fields"
@@ -19,13 +19,22 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 Value = str | int | float | bool
 
 
-def configure(settings: ServerSettings, stream: TextIO = sys.stderr) -> None:
-    """Send all log records of this process to one stream, in the format and from the level that the settings name."""
-    handler = logging.StreamHandler(stream)
+def configure(settings: ServerSettings, write: Write | None = None) -> LogWriter:
+    """Send all log records of this process to one place, in the format and from the level that the settings name.
+
+    Args:
+        settings: of the server.
+        write: takes the lines; standard error if it is None.
+
+    Returns:
+        what writes them, which knows how many lines were dropped.
+    """
+    handler = LogWriter(write or write_to_descriptor(sys.stderr.fileno()))
     handler.setFormatter(LineFormatter(as_json=settings.log_format == "json", messages=settings.log_texts))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     # asyncio quotes tasks and futures, which may hold what a caller sent.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
+    return handler
 
 
 def write(

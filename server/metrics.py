@@ -85,6 +85,10 @@ class Metrics:
         """Record how many segments are waiting."""
         self._waiting.set(count)
 
+    def log_lines_dropped(self, count: Callable[[], float]) -> None:
+        """Show how many log lines were dropped because nobody read them, as `count` says whenever it is asked."""
+        self._gauge("log_lines_dropped", "Log lines dropped because nobody read them.").set_function(count)
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"regard_{name}", text, labels, registry=self.registry)
 

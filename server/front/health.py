@@ -16,6 +16,8 @@ SERVICE = "grpc.health.v1.Health"
 OVERALL = ""
 # For liveness probes: SERVING from the start until the event loop or a worker is dead.
 LIVENESS = "liveness"
+# A client library has one open for each channel that watches the health of its server.
+MOST_WATCHERS = 4096
 
 Status = health_pb2.HealthCheckResponse.ServingStatus
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -30,13 +32,16 @@ class Health:
 
     Args:
         services: full names of the services that become ready together.
+        most_watchers: that may watch at a time; checks have no such bound.
     """
 
-    def __init__(self, services: Iterable[str]) -> None:
+    def __init__(self, services: Iterable[str], *, most_watchers: int = MOST_WATCHERS) -> None:
         self._services = (OVERALL, *services)
         self._ready = False
         self._alive = True
         self._changed = asyncio.Event()
+        self._most_watchers = most_watchers
+        self._watchers = 0
 
     def set_ready(self, ready: bool) -> None:
         """Set whether the server accepts calls."""
@@ -82,10 +87,23 @@ class Health:
         return health_pb2.HealthCheckResponse(status=status)
 
     async def _watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
+        if self._watchers >= self._most_watchers:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"{self._most_watchers} callers watch already; ask by Check instead",
+                (("grpc-retry-pushback-ms", "-1"),),
+            )
+        self._watchers += 1
+        try:
+            await self._tell_changes(request.service, context)
+        finally:
+            self._watchers -= 1
+
+    async def _tell_changes(self, service: str, context: Context) -> None:
         sent: Status | None = None
         while True:
             changed = self._changed
-            status = self.status(request.service)
+            status = self.status(service)
             if status != sent:
                 await context.write(health_pb2.HealthCheckResponse(status=status))
                 sent = status

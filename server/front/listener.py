@@ -16,8 +16,14 @@ _PING_STRIKES = 0
 # A caller whose machine has vanished is noticed after the sum of these, and its rows are freed.
 _PING_EVERY_MS = 30_000
 _PING_TIMEOUT_MS = 20_000
-# Health checks and watches must get through when calls are at their limit, so gRPC's own limit lies above ours.
-_SPARE_RPCS = 1024
+# gRPC's own limit refuses every method alike, health checks too, without a word of when to come back, so it is only a
+# last bound: far above that of the gate, of health watchers, and of what a few connections can open.
+_SPARE_RPCS = 16 * 1024
+# Calls of one connection at a time; others of it wait on the caller's side.
+_STREAMS_A_CONNECTION = 512
+# Requests that gRPC holds while the event loop is busy, in a burst. Its default, 1000, cancels those beyond it, with no
+# message that anyone could act on; the gate refuses better.
+_PENDING_REQUESTS = 16 * 1024
 
 
 def create_listener(
@@ -36,6 +42,9 @@ def create_listener(
         ("grpc.max_receive_message_length", size),
         ("grpc.max_send_message_length", size),
         ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.max_concurrent_streams", _STREAMS_A_CONNECTION),
+        ("grpc.server.max_pending_requests", _PENDING_REQUESTS),
+        ("grpc.server.max_pending_requests_hard_limit", 2 * _PENDING_REQUESTS),
         ("grpc.http2.max_ping_strikes", _PING_STRIKES),
         ("grpc.keepalive_time_ms", _PING_EVERY_MS),
         ("grpc.keepalive_timeout_ms", _PING_TIMEOUT_MS),

@@ -15,6 +15,7 @@ from regard.atomic import write_text
 from regard.server import logs
 from regard.server.errors import SettingsError, StartupError
 from regard.server.front.application import Application
+from regard.server.log_writer import LogWriter
 from regard.server.settings import ServerSettings
 
 # By default a thread that computes keeps the interpreter for 5 ms before others get it, which starves the event loop
@@ -35,11 +36,11 @@ def serve(settings: ServerSettings) -> int:
         the exit code: 0 after a requested stop, 1 if the server could not start.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    logs.configure(settings)
+    writer = logs.configure(settings)
     # Pillow's warnings about odd pictures would bypass the log; the caller is told what matters.
     warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
-        asyncio.run(_serve(settings))
+        asyncio.run(_serve(settings, writer))
     except StartupError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -54,9 +55,10 @@ class _Stop:
         self.now = asyncio.Event()
         self._patience = settings.drain_pause + settings.grace
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # Whoever starts a process with SIGINT ignored, as shells do with `&` in a script, wants Ctrl-C to spare it.
-            if number != signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # Whoever starts a process with SIGINT ignored, as shells do with `&` in a script, wants Ctrl-C to spare it;
+            # so does `nohup` with SIGHUP.
+            if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self._hear, number)
 
     def _hear(self, number: signal.Signals) -> None:
@@ -69,9 +71,10 @@ class _Stop:
             _leave_after(self._patience + _LAST_SECONDS)
 
 
-async def _serve(settings: ServerSettings) -> None:
+async def _serve(settings: ServerSettings, writer: LogWriter) -> None:
     stop = _Stop(settings)
     application = Application(settings)
+    application.metrics.log_lines_dropped(lambda: writer.dropped)
     try:
         _remove(settings.port_file)
         await application.listen()
@@ -146,7 +149,7 @@ def _leave_after(seconds: float) -> None:
     """Exit after so many seconds whatever happens; normally the process has ended before."""
 
     def leave() -> None:
-        sys.stderr.flush()
+        # Nothing is flushed: a pipe that nobody reads would keep the process.
         os._exit(0)
 
     timer = threading.Timer(seconds, leave)

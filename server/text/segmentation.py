@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import sentencex
 
+# Characters of a line that the library is given at once.
+_WINDOW = 1024
 # A line is never joined to the next, for lists and titles have no full stop.
 _LINE = re.compile(r"[^\n\r\v\f\u2028\u2029]+")
 _SPACE = re.compile(r"\s")
@@ -67,6 +69,23 @@ def _cut_line(line: str, language: str) -> list[int]:
 
 
 def _ask_library(line: str, language: str) -> list[int]:
+    """Return where sentences of a line begin, asking about a window of it at a time.
+
+    With unbalanced quotes the library takes time in the square of what it is given, and holds the GIL meanwhile. What
+    it says of a window's second half may change with what follows, so the next window begins at the last sentence
+    before that, or else at the last there is, or behind a window without any.
+    """
+    starts: list[int] = []
+    place = 0
+    while len(line) - place > _WINDOW:
+        found = [start for start in _ask_about(line[place : place + _WINDOW], language) if start]
+        settled = [start for start in found if start <= _WINDOW // 2] or found[-1:]
+        starts += [place + start for start in settled]
+        place += settled[-1] if settled else _WINDOW
+    return starts + [place + start for start in _ask_about(line[place:], language) if start]
+
+
+def _ask_about(line: str, language: str) -> list[int]:
     try:
         # It panics at some white space that is not ASCII: "B\u00a0. C".
         boundaries = sentencex.get_sentence_boundaries(language, _SPACE.sub(" ", line))

@@ -90,6 +90,12 @@ def test_an_answer_that_is_too_large_is_no_busy_server_and_not_asked_for_again(f
     assert len(fake_server.requests) == 1
 
 
+def test_a_server_at_its_last_bound_is_busy_and_not_sent_too_much(fake_server: FakeServer) -> None:
+    error = failing(fake_server, grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+    assert isinstance(error, ServerBusy)
+    assert str(error) == "Concurrent RPC limit exceeded!"
+
+
 def test_a_draining_server_is_not_an_absent_one(fake_server: FakeServer) -> None:
     retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=2))
     error = failing(fake_server, grpc.StatusCode.UNAVAILABLE, "draining", retry, pushback="-1")

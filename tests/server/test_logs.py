@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from regard.server import logs
+from regard.server.log_writer import LogWriter
 from regard.server.settings import ServerSettings
 
 CONTROLS = "a\x1b[31m\x00\x07\r\n\x7f\x9b\u202eb"
@@ -25,8 +28,9 @@ def _restored_logging() -> Iterator[None]:  # pyright: ignore[reportUnusedFuncti
 
 def lines(settings: ServerSettings, *, error: BaseException | None = None, **fields: logs.Value) -> str:
     stream = io.StringIO()
-    logs.configure(settings, stream)
+    writer = logs.configure(settings, stream.write)
     logs.write(logging.getLogger("regard.test"), logging.INFO, "call", fields, error)
+    writer.flush()
     return stream.getvalue()
 
 
@@ -74,3 +78,38 @@ def test_messages_of_exceptions_are_shown_on_request() -> None:
 
 def test_the_level_is_obeyed() -> None:
     assert lines(ServerSettings(log_level="warning"), name="x") == ""
+
+
+def test_a_reader_who_has_stopped_holds_up_nobody_and_is_told_what_he_missed() -> None:
+    reads = threading.Event()
+    read: list[str] = []
+
+    def write(line: str) -> None:
+        assert reads.wait(10)
+        read.append(line)
+
+    writer = LogWriter(write, most_lines=3)
+    writer.setFormatter(logs.LineFormatter(as_json=True, messages=False))
+    for number in range(10):
+        writer.emit(logging.LogRecord("regard.test", logging.INFO, "", 0, f"line {number}", None, None))
+    reads.set()
+    writer.flush()
+    messages = [json.loads(line) for line in read]
+    # One line was in the hands of the thread, or not yet.
+    assert writer.dropped in (6, 7)
+    assert [line["message"] for line in messages[:-1]] == [f"line {number}" for number in range(10 - writer.dropped)]
+    assert (messages[-1]["message"], messages[-1]["lines"]) == ("log lines dropped", writer.dropped)
+
+
+def test_a_full_disk_ends_no_thread() -> None:
+    tries: list[str] = []
+
+    def write(line: str) -> None:
+        tries.append(line)
+        raise OSError(errno.ENOSPC, "no space left")
+
+    writer = LogWriter(write)
+    for _ in range(2):
+        writer.emit(logging.LogRecord("regard.test", logging.INFO, "", 0, "line", None, None))
+        writer.flush()
+    assert len(tries) == 2

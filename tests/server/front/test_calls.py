@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import grpc
 import pytest
+from google.protobuf.unknown_fields import UnknownFieldSet
 from tests.server.serving import PATIENCE, eventually
 
 from regard.server import logs
@@ -91,6 +92,28 @@ def test_a_reply_arrives() -> None:
     code, _, _, body = ask(echo, request.SerializeToString())
     assert code is grpc.StatusCode.OK
     assert translation_pb2.TranslateResponse.FromString(body).results[0].text == "aé"
+
+
+def test_a_message_of_unknown_fields_is_refused_without_making_an_object_of_each() -> None:
+    reached: list[str] = []
+
+    async def note(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
+        reached.append("service")
+        return reply("")
+
+    code, message, _, _ = ask(note, b"\x98\x06\x00" * 100_000)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert message == "request: has 300000 bytes of fields that this server does not know"
+    assert not reached
+
+
+def test_a_few_unknown_fields_of_a_large_message_reach_the_service_that_names_them() -> None:
+    async def name(request: translation_pb2.TranslateRequest, call: Call) -> PendingReply:
+        return reply(str(len(UnknownFieldSet(request))))
+
+    whole = translation_pb2.TranslateRequest(texts=["a" * 10_000]).SerializeToString()
+    _, _, _, body = ask(name, whole + b"\x98\x06\x00" * 2)
+    assert translation_pb2.TranslateResponse.FromString(body).results[0].text == "2"
 
 
 @pytest.mark.parametrize(

@@ -78,3 +78,39 @@ def test_check_and_watch_know_the_same_and_watch_is_told_of_every_change() -> No
         await server.stop(0)
 
     asyncio.run(run())
+
+
+def test_watchers_beyond_the_bound_are_refused_in_words_and_checks_are_not() -> None:
+    async def run() -> None:
+        health = Health([SERVICE], most_watchers=2)
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((health.handler(),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        request = health_pb2.HealthCheckRequest().SerializeToString()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+            first, second, third = watch(request), watch(request), watch(request)
+            assert await first.read() == await second.read()
+            with pytest.raises(grpc.aio.AioRpcError, match="2 callers watch already") as caught:
+                await third.read()
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            await channel.unary_unary("/grpc.health.v1.Health/Check")(request)
+            first.cancel()
+
+            async def another_may() -> bool:
+                call = watch(request)
+                try:
+                    await call.read()
+                except grpc.aio.AioRpcError:
+                    return False
+                call.cancel()
+                return True
+
+            async with asyncio.timeout(10):
+                while not await another_may():  # noqa: ASYNC110 - nothing tells when the server has noticed
+                    await asyncio.sleep(0.01)
+            second.cancel()
+        await server.stop(0)
+
+    asyncio.run(run())

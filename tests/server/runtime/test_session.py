@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -280,3 +283,14 @@ def test_the_null_bundle_answers_through_the_engine(model: OpenModel) -> None:
         length = min(2 * len(asked.source) + 10, 40)
         assert best.tokens.tolist() == [4] * length
         np.testing.assert_allclose(best.alignment, np.full((length, len(asked.source)), 1 / len(asked.source)))
+
+
+def test_opening_a_model_leaves_nothing_at_home(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from regard.contract.bundle import load_bundle; "
+        "from regard.server.runtime.session import open_model; "
+        f"open_model(load_bundle(Path({str(NULL)!r})), device='cpu', intra_op_threads=1)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    subprocess.run([sys.executable, "-c", code], env={**environment, "HOME": str(tmp_path)}, check=True, timeout=60)
+    assert list(tmp_path.rglob("*")) == []

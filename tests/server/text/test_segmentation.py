@@ -52,6 +52,29 @@ def test_white_space_that_the_library_cannot_stand_does_not_stop_it() -> None:
     assert sentences("B\u00a0. C is here. It ends.")[-1] == "It ends."
 
 
+def test_a_long_line_is_cut_as_a_short_one_and_the_library_never_gets_much_of_it_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask = regard.server.text.segmentation.sentencex.get_sentence_boundaries
+    asked: list[int] = []
+
+    def count(language: str, text: str) -> object:
+        asked.append(len(text))
+        return ask(language, text)
+
+    monkeypatch.setattr(regard.server.text.segmentation.sentencex, "get_sentence_boundaries", count)
+    expected = [f"Mr. Smith paid 3.50 for number {number}, e.g. today." for number in range(300)]
+    assert sentences(" ".join(expected)) == expected
+    # With unbalanced quotes its time grows as the square of what it gets.
+    assert max(asked) <= 1024
+    assert sum(asked) < 3 * sum(map(len, expected))
+
+
+@pytest.mark.parametrize("line", ['"\u300c' * 8192, "a" * 5000, "word " * 2000, "One. " + "x" * 3000 + " Two. Three."])
+def test_a_long_line_without_sentences_loses_nothing(line: str) -> None:
+    assert "".join(sentences(line)).replace(" ", "") == line.replace(" ", "")
+
+
 def test_a_line_on_which_the_library_panics_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):  # as pyo3 calls it
         pass
