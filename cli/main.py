@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol, TextIO, cast
 
 from regard.cli.failure import FAILED, INTERRUPTED, OK, READER_GONE, USAGE, CommandFailed
 from regard.cli.speech import complain
@@ -63,6 +63,8 @@ class Command(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `regard` with these arguments, by default those of the process; return the exit status."""
+    if cast("TextIO | None", sys.stdout) is None:
+        return _fail("standard output is closed")
     _speak_utf8()
     try:
         status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 EXTRA = ""
 
 _IN_FLIGHT = 4
-_LONGEST_PAUSE = 1.0  # seconds between two questions to a busy server
 
 _EPILOG = """\
 examples:
@@ -117,8 +115,11 @@ class _Captioning:
     def __init__(
         self, args: argparse.Namespace, client: Client, found: Found, overlays: tuple[Path, ...] | None, *, single: bool
     ) -> None:
+        from regard.client.batching.patience import Patience
+
         self.args = args
         self.client = client
+        self.patience = Patience(args.timeout)
         self.files = found.files
         self.overlays = overlays
         self.failed = bool(found.problems)
@@ -174,18 +175,7 @@ class _Captioning:
         return batch, [next(replies) if picture.error is None else caption_failure(picture.error) for picture in batch]
 
     def _send(self, request: CaptionRequest) -> CaptionResponse:
-        """Call; a server that is busy with others is asked until the time of the call is over."""
-        from regard.client import ServerBusy
-
-        deadline = time.monotonic() + self.args.timeout
-        while True:
-            try:
-                return self.client.send_caption(request, timeout=deadline - time.monotonic())
-            except ServerBusy as error:
-                pause = min(_LONGEST_PAUSE, error.retry_after or _LONGEST_PAUSE)
-                if time.monotonic() + pause >= deadline:
-                    raise
-            time.sleep(pause)
+        return self.patience.ask(lambda seconds: self.client.send_caption(request, timeout=seconds))
 
     def _options(self) -> CaptionOptions:
         maps = self.args.maps or self.args.overlay is not None

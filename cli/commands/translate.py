@@ -81,8 +81,11 @@ class _Translation:
     """One run: what was asked for, and what became of it so far."""
 
     def __init__(self, args: argparse.Namespace, client: Client) -> None:
+        from regard.client.batching.patience import Patience
+
         self.args = args
         self.client = client
+        self.patience = Patience(args.timeout)
         self.pictured_lines = 0 if args.attention is None else len(args.texts) or _PICTURED_LINES
         self.pictured: list[Translation] = []
         self.done = 0
@@ -136,7 +139,7 @@ class _Translation:
         return batch, [next(replies) if line.error is None else failure(line.error) for line in batch]
 
     def _send(self, request: TranslateRequest) -> TranslateResponse:
-        return self.client.send_translate(request, timeout=self.args.timeout)
+        return self.patience.ask(lambda seconds: self.client.send_translate(request, timeout=seconds))
 
     def _options(self, first_line: int) -> TranslateOptions:
         return {

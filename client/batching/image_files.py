@@ -105,7 +105,11 @@ def _pictures_in(directory: Path, recursive: bool, problems: list[str]) -> Itera
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 path = Path(folder, name)
-                yield ImageFile(name=str(path), place=path.relative_to(directory))
+                # Reading a pipe or a device would wait for somebody who may never write.
+                if path.is_file():
+                    yield ImageFile(name=str(path), place=path.relative_to(directory))
+                else:
+                    problems.append(f"{path}: not a file, or a link to one that is gone")
 
 
 def _read(file: int | str | os.PathLike[str], name: str) -> bytes:

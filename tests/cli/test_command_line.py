@@ -152,6 +152,13 @@ def test_a_translation_loads_nothing_heavy(fake_server: FakeServer) -> None:
     assert (finished.returncode, finished.stdout) == (0, "ONE\n"), finished.stderr
 
 
+def test_a_closed_standard_output_is_told_in_one_line() -> None:
+    finished = run_in_new_interpreter(
+        "import sys; sys.stdout = None; from regard.cli.main import main; sys.exit(main(['models']))"
+    )
+    assert (finished.returncode, finished.stderr) == (1, "regard: standard output is closed\n")
+
+
 def test_help_does_not_even_load_grpc() -> None:
     code = (
         "import sys; from regard.cli.main import main; main(['--help']); "

@@ -44,6 +44,22 @@ def test_arguments_are_translated_in_order(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("address")
+def test_a_busy_server_is_asked_until_it_answers_and_no_line_is_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], fake_server: FakeServer
+) -> None:
+    def busy(
+        request: translation_pb2.TranslateRequest, context: grpc.ServicerContext
+    ) -> translation_pb2.TranslateResponse:
+        if len(fake_server.requests) <= 7:  # more often than one call is tried again by itself
+            refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "full", pushback="1")
+        return answer(request, context)
+
+    fake_server.translate = busy
+    assert run_with_stdin(monkeypatch, tmp_path, b"one\ntwo\n") == 0
+    assert capsys.readouterr() == ("ONE\nTWO\n", "")
+
+
+@pytest.mark.usefixtures("address")
 def test_blank_lines_stay_blank(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Pictures are found in the order in which a person expects them; overlays get names that lose nothing."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ def test_directories_below_are_taken_if_asked_for(tmp_path: Path) -> None:
 def test_arguments_keep_their_order_and_files_any_name(tmp_path: Path) -> None:
     touch(tmp_path, "z", "sub/a.png", ".a.png")
     assert found(tmp_path, "z", "sub", ".a.png", "none.jpg") == ["z", "sub/a.png", ".a.png", "none.jpg"]
+
+
+def test_a_pipe_in_a_directory_is_a_problem_and_not_waited_for(tmp_path: Path) -> None:
+    touch(tmp_path, "a.jpg")
+    os.mkfifo(tmp_path / "b.jpg")
+    (tmp_path / "c.jpg").symlink_to(tmp_path / "gone.jpg")
+    images = find_images([str(tmp_path)], recursive=False)
+    assert [Path(each.name).name for each in images.files] == ["a.jpg"]
+    assert [problem.split(": ")[1] for problem in images.problems] == ["not a file, or a link to one that is gone"] * 2
 
 
 def test_a_directory_without_pictures_is_a_problem(tmp_path: Path) -> None:
