@@ -68,7 +68,7 @@ class CallOptions(TypedDict, total=False):
         version: version of the model; absent means the newest.
         length_penalty: exponent of the length in the score; 0 favours short answers.
         attention: `"word"`, `"subword"` or an `AttentionQuery`; absent or None sends no matrices.
-        priority: higher goes first where requests wait; 0 is normal.
+        priority: -10 to 10; higher goes first where requests wait, 0 is normal.
     """
 
     model: str

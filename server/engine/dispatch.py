@@ -76,13 +76,13 @@ class Dispatch:
         """Let all of these segments wait, or none.
 
         Raises:
-            QueueFull: too many are waiting.
+            QueueFull: too many are waiting, or for too long to be in time.
             NotServing: not open yet, or not any more.
         """
         with self._changed:
             if not self._accepting:
                 raise NotServing("the server is starting or draining", _RETRY_WHILE_STOPPING)
-            self._queue.add(segments)
+            self._queue.add(segments, self._clock())
             self._open.update(segments)
             self._changed.notify_all()
 
@@ -118,6 +118,8 @@ class Dispatch:
                 return
             segment.status = Status.ANSWERED
             self._open.discard(segment)
+            if isinstance(outcome, DecodeResult):
+                self._queue.rate.decoded(self._clock() - segment.admitted)
         try:
             segment.deliver(outcome)
         except Exception:

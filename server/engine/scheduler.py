@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from regard.server.engine.segment import PoolKey, Segment, Status
+from regard.server.engine.service_rate import ServiceRate
 from regard.server.errors import QueueFull
 
 # Bounds of the advice to try again, seconds.
@@ -19,6 +20,14 @@ _SWEEP_FROM = 256
 # What encoding one source counts for at least, however few positions it has: a picture of few cells is work, too.
 _LEAST_CELLS = 16
 _WHILE_IDLE = 4
+# A call is let in if its deadline is so many times as far as its end is expected to be: some take longer than most.
+_CAUTION = 1.25
+# Rows of a call that go together.
+_BLOCK = 32
+
+
+# Priority, the higher the less; rows served when it counts as having come; order of arrival.
+_Entry = tuple[int, int, int, Segment]
 
 
 @dataclass(slots=True)
@@ -45,6 +54,14 @@ class Room:
 class WaitingQueue:
     """Segments that wait, at most `capacity`: higher priorities first, then in the order in which they came.
 
+    Of a large call only the first rows count as having come with it, the others as if each block of `_BLOCK` rows had
+    come after twice as many rows were served as the blocks before have. So one sentence does not wait for the five
+    hundred of a call that came before, which still has half of what is served; calls of a few sentences, which would
+    all end late if they took turns, go one after the other.
+
+    A call whose deadline will have passed before its last segment can be decoded is refused when it comes: were it let
+    in, all would wait until it is too late for each.
+
     A segment that finds its pool full lets those of other pools pass, and none of its own. One that does not fit in the
     worker at all lets nobody pass, so that wide beams do not starve.
     """
@@ -52,9 +69,11 @@ class WaitingQueue:
     def __init__(self, *, capacity: int) -> None:
         self._capacity = capacity
         self._order = 0
-        self._heaps: dict[PoolKey, list[tuple[int, int, Segment]]] = {}
+        self._heaps: dict[PoolKey, list[_Entry]] = {}
         self._deadlines: list[tuple[float, int, Segment]] = []
         self._recent_wait = 0.0
+        self._served = 0
+        self.rate = ServiceRate()
         self.count = 0
         self.rows = 0
 
@@ -63,11 +82,11 @@ class WaitingQueue:
         """Places that are kept for segments, some of which may have left."""
         return len(self._deadlines) + sum(map(len, self._heaps.values()))
 
-    def add(self, segments: Sequence[Segment]) -> None:
-        """Let all of these segments wait, or none.
+    def add(self, segments: Sequence[Segment], now: float) -> None:
+        """Let all of these segments, which are those of one call, wait, or none.
 
         Raises:
-            QueueFull: they do not all fit.
+            QueueFull: they do not all fit, or would have to wait for longer than their deadline.
         """
         if self.count + len(segments) > self._capacity:
             raise QueueFull(
@@ -75,11 +94,15 @@ class WaitingQueue:
                 f"{self._capacity}",
                 retry_after=min(max(self._recent_wait, _SOONEST_RETRY), _LATEST_RETRY),
             )
+        self._check_deadline(segments, now)
+        before = 0
         for segment in segments:
             self._order += 1
+            tag = self._tag(before)
+            before += segment.rows
             segment.status = Status.WAITING
             context = segment.request.context
-            heapq.heappush(self._heaps.setdefault(segment.pool, []), (-context.priority, self._order, segment))
+            heapq.heappush(self._heaps.setdefault(segment.pool, []), (-context.priority, tag, self._order, segment))
             if context.deadline != float("inf"):
                 heapq.heappush(self._deadlines, (context.deadline, self._order, segment))
             self.count += 1
@@ -108,7 +131,7 @@ class WaitingQueue:
             key = self._next(full)
             if key is None:
                 break
-            segment = self._heaps[key][0][2]
+            segment = self._heaps[key][0][3]
             if segment.rows > room.rows:
                 break
             free = room.pools.get(key, room.pool_rows(key.width))
@@ -122,26 +145,61 @@ class WaitingQueue:
             if taken and cells > room.cells:
                 break
             self._leave(segment)
+            self._served += segment.rows
             self._recent_wait = now - segment.submitted
             taken.append(segment)
             room.rows -= segment.rows
             room.pools[key] = free - segment.rows
             room.wanted -= segment.rows
             room.cells -= cells
+        if taken:
+            self.rate.taken(sum(segment.rows for segment in taken), now, left=self.count)
         return taken
+
+    def _tag(self, before: int) -> int:
+        """Return after how many served rows a segment counts as having come, before which its call has `before`."""
+        return self._served + 2 * _BLOCK * (before // _BLOCK)
+
+    def _check_deadline(self, segments: Sequence[Segment], now: float) -> None:
+        """Raise QueueFull if the last of these segments would not be decoded by the deadline of their call."""
+        if not segments or not self.count:
+            return
+        context = segments[0].request.context
+        if context.deadline <= now:  # It is expired with the error that says so.
+            return
+        own = sum(segment.rows for segment in segments)
+        left = (context.deadline - now) / _CAUTION - self.rate.decode_seconds
+        # Looking through the queue is for those who would be late if all that waits went first.
+        most = self.rate.wait(self.rows + own)
+        if not most or most <= left:
+            return
+        last = (-context.priority, self._tag(own - segments[-1].rows))
+        ahead = sum(
+            entry[3].rows
+            for heap in self._heaps.values()
+            for entry in heap
+            if entry[:2] <= last and entry[3].status is Status.WAITING
+        )
+        wait = self.rate.wait(ahead + own)
+        if wait > left:
+            raise QueueFull(
+                f"{self.count} segments are waiting, about {wait + self.rate.decode_seconds:.1f} s of work with this "
+                f"call, whose deadline is in {context.deadline - now:.1f} s",
+                retry_after=min(max(wait - max(left, 0.0), _SOONEST_RETRY), _LATEST_RETRY),
+            )
 
     def _next(self, full: set[PoolKey]) -> PoolKey | None:
         """Return the pool whose first waiting segment goes first, leaving out full ones."""
-        best: tuple[int, int] | None = None
+        best: tuple[int, int, int] | None = None
         best_key: PoolKey | None = None
         for key in list(self._heaps):
             heap = self._heaps[key]
-            while heap and heap[0][2].status is not Status.WAITING:
+            while heap and heap[0][3].status is not Status.WAITING:
                 heapq.heappop(heap)
             if not heap:
                 del self._heaps[key]
-            elif key not in full and (best is None or heap[0][:2] < best):
-                best, best_key = heap[0][:2], key
+            elif key not in full and (best is None or heap[0][:3] < best):
+                best, best_key = heap[0][:3], key
         return best_key
 
     def _sweep(self) -> None:
@@ -151,7 +209,7 @@ class WaitingQueue:
         self._deadlines = [entry for entry in self._deadlines if entry[2].status is Status.WAITING]
         heapq.heapify(self._deadlines)
         for key, heap in list(self._heaps.items()):
-            self._heaps[key] = [entry for entry in heap if entry[2].status is Status.WAITING]
+            self._heaps[key] = [entry for entry in heap if entry[3].status is Status.WAITING]
             heapq.heapify(self._heaps[key])
 
     def _leave(self, segment: Segment) -> None:

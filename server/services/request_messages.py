@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from regard.contract.bundle import LoadedBundle
-from regard.server.bounds import check_count
+from regard.server.bounds import check_count, check_within
 from regard.server.bundle.language_choice import choose_language
 from regard.server.errors import InvalidRequest
 from regard.server.services.alignment import Encoding
@@ -25,6 +25,8 @@ from regard.server.services.decoding_options import (
 )
 from regard.server.settings import Limits
 from regard.v1 import captioning_pb2, translation_pb2
+
+MAX_PRIORITY = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def read_translate_request(
         end_id=_read_target_language(request, bundle),
         decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
-        priority=request.priority,
+        priority=_read_priority(request.priority),
     )
 
 
@@ -102,7 +104,7 @@ def read_score_request(
         end_id=end_id,
         length_penalty=penalty,
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
-        priority=request.priority,
+        priority=_read_priority(request.priority),
     )
 
 
@@ -117,8 +119,13 @@ def read_caption_request(
         decoding=read_decoding(request.decoding, bundle=bundle, limits=limits),
         attention=read_attention(request.attention, bundle) if request.HasField("attention") else None,
         encoder_attention=read_encoder_attention(request.encoder_attention, bundle) if wanted else None,
-        priority=request.priority,
+        priority=_read_priority(request.priority),
     )
+
+
+def _read_priority(priority: int) -> int:
+    check_within("priority", priority, -MAX_PRIORITY, MAX_PRIORITY)
+    return priority
 
 
 def check_text(text: str, *, field: str, limits: Limits) -> None:

@@ -36,7 +36,7 @@ class CaptionRequest(_message.Message):
     version: _builtins.str
     """Version of the model; empty means the newest."""
     priority: _builtins.int
-    """Higher goes first where requests wait; 0 is normal."""
+    """-10 to 10: higher goes first where requests wait; 0 is normal."""
     encoder_attention: _attention_pb2.AttentionEncoding.ValueType
     """Presence asks for the self-attention of the model's encoder: how the cells of the map looked at each other before anything was written. This is
     how its weights are sent. A model without it is FAILED_PRECONDITION.

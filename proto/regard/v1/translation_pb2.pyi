@@ -38,7 +38,7 @@ class TranslateRequest(_message.Message):
     target_language: _builtins.str
     """BCP-47 tag; absent means the only (or first) target language of the model."""
     priority: _builtins.int
-    """Higher goes first where requests wait; 0 is normal."""
+    """-10 to 10: higher goes first where requests wait; 0 is normal."""
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The texts. Each may hold several sentences. An empty text is answered by an empty one."""

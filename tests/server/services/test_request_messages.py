@@ -331,3 +331,9 @@ def test_any_options_are_within_bounds_or_refused(bundle: LoadedBundle, options:
     assert 1 <= choice.n_best <= choice.beam_size <= 16
     assert 0 <= choice.length_penalty <= 5
     assert 0 <= choice.min_length <= (choice.max_length or 100) <= 100
+
+
+@pytest.mark.parametrize("priority", [-11, 11, 2**31 - 1])
+def test_no_caller_puts_himself_before_all_others(bundle: LoadedBundle, priority: int) -> None:
+    assert refusal(bundle, priority=priority) == ("priority", f"must be between -10 and 10, got {priority}")
+    assert translate(bundle, priority=10).priority == 10
