@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from regard.server.pictures.file_structure import walk_jpeg
+
 # As Pillow names them. No other decoder ever sees a caller's bytes, and none of these runs an external program.
 READ = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 READ_IN_WORDS = "JPEG, PNG, WebP, GIF (first frame), BMP or TIFF"
@@ -60,24 +62,7 @@ def holds_whole_jpeg(data: bytes) -> bool:
     Raises:
         ValueError: the file has no frame or no scan.
     """
-    position, components, progressive = 2, 0, False
-    while True:
-        position = data.find(b"\xff", position)
-        if position < 0 or position + 10 > len(data):
-            raise ValueError("no image data")
-        marker = data[position + 1]
-        if marker in _LONE_MARKERS:
-            position += 1 if marker == _FILL else 2
-            continue
-        if marker in _FRAMES:
-            progressive, components = marker in _PROGRESSIVE_FRAMES, data[position + 9]
-        elif marker == _SCAN:
-            return progressive or data[position + 4] < components
-        position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
-
-
-_FILL, _SCAN = 0xFF, 0xDA
-# Without a length behind them.
-_LONE_MARKERS = frozenset((0x00, 0x01, *range(0xD0, 0xD9), _FILL))
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_PROGRESSIVE_FRAMES = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+    structure = walk_jpeg(data)
+    if not structure.components or not structure.first_scan:
+        raise ValueError("no image data")
+    return structure.progressive or structure.first_scan < structure.components

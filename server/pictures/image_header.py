@@ -12,6 +12,7 @@ from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
 from regard.contract.image_input import ImageInput
 from regard.server.errors import InvalidRequest
+from regard.server.pictures.file_structure import TooManyParts, check_structure
 from regard.server.pictures.image_formats import READ, READ_IN_WORDS, holds_whole_jpeg, name_of
 from regard.server.settings import Limits
 
@@ -61,6 +62,10 @@ def read_header(data: bytes, image: ImageInput, *, limits: Limits, field: str) -
         raise InvalidRequest(field, "is empty")
     if len(data) > limits.max_image_bytes:
         raise InvalidRequest(field, f"has {len(data)} bytes; the limit is {limits.max_image_bytes}")
+    try:
+        check_structure(data)
+    except TooManyParts as error:
+        raise InvalidRequest(field, str(error)) from error
     try:
         picture = opened(data, field)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

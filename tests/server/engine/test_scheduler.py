@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 
 import pytest
 from hypothesis import given
@@ -172,7 +170,7 @@ def test_calls_of_a_few_sentences_go_one_after_the_other() -> None:
     waiting = WaitingQueue(capacity=1000)
     for call in calls:
         waiting.add(call, 0.0)
-    assert waiting.take(room(rows=100, new=100), 0.0) == functools.reduce(operator.iadd, calls, [])
+    assert waiting.take(room(rows=100, new=100), 0.0) == [each for call in calls for each in call]
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=30))

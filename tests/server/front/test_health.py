@@ -89,13 +89,20 @@ def test_watchers_beyond_the_bound_are_refused_in_words_and_checks_are_not() -> 
         await server.start()
         request = health_pb2.HealthCheckRequest().SerializeToString()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
-            first, second, third = watch(request), watch(request), watch(request)
-            assert await first.read() == await second.read()
+            watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
+                "/grpc.health.v1.Health/Watch"
+            )
+            check: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/grpc.health.v1.Health/Check")
+            # One after the other: streams that are opened together may arrive in any order.
+            first = watch(request)
+            await first.read()
+            second = watch(request)
+            await second.read()
+            third = watch(request)
             with pytest.raises(grpc.aio.AioRpcError, match="2 callers watch already") as caught:
                 await third.read()
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            await channel.unary_unary("/grpc.health.v1.Health/Check")(request)
+            await check(request)
             first.cancel()
 
             async def another_may() -> bool:

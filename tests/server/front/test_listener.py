@@ -24,7 +24,7 @@ def _burst(port: int, number: int) -> list[grpc.StatusCode]:
     """Send many calls over a connection of their own, all at once, and return how they ended."""
     # A number of its own keeps gRPC from sharing the connection of another channel.
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("regard.test", number)]) as channel:
-        ask = channel.unary_unary("/test.Service/Echo")
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/test.Service/Echo")
         calls = [ask.future(b"", timeout=60) for _ in range(CALLS)]
         return [call.code() for call in calls]
 
