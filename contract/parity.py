@@ -24,7 +24,7 @@ def parity_fault(profile: bundle_pb2.Profile, outputs: Collection[str]) -> str |
         return "parity is missing, so nothing says that its graphs compute what the model does"
     parity = profile.parity
     most = _LARGEST_TOLERANCES.get(profile.precision, _LARGEST_TOLERANCE)
-    # Written so that what is no number is refused.
+    # NaN fails this comparison, so it is refused too.
     if not 0 < parity.tolerance <= most:
         return f"parity.tolerance is {parity.tolerance}, expected a positive number up to {most:g}"
     for name, tried in (

@@ -32,6 +32,7 @@ def configure(settings: ServerSettings, write: Write | None = None) -> LogWriter
     handler = LogWriter(write or write_to_descriptor(sys.stderr.fileno()))
     handler.setFormatter(LineFormatter(as_json=settings.log_format == "json", messages=settings.log_texts))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_no_leaving_caller)
     # asyncio quotes tasks and futures, which may hold what a caller sent.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     return handler
@@ -46,6 +47,11 @@ def write(
 ) -> None:
     """Log a constant message with fields, and with the traceback of `error`."""
     logger.log(level, message, extra={_FIELDS: dict(fields)}, exc_info=error)
+
+
+def _is_no_leaving_caller(record: logging.LogRecord) -> bool:
+    """Drop what gRPC logs as an error, with a trace, where a caller leaves while his own error is sent to him."""
+    return not (record.exc_info and record.exc_info[0] and record.exc_info[0].__name__ == "ExecuteBatchError")
 
 
 class LineFormatter(logging.Formatter):

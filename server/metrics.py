@@ -6,12 +6,16 @@ Labels hold methods, names of models that this server has, status codes and prov
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from socketserver import StreamRequestHandler
+from typing import cast
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from regard.server.errors import SettingsError
 from regard.server.settings import split_address
+
+_SILENCE_SECONDS = 5.0
 
 _LATENCY = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEP = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -117,6 +121,9 @@ def serve_metrics(metrics: Metrics, address: str) -> tuple[int, Callable[[], Non
             "choose another address, or 'off'"
         ) from error
     assert isinstance(server, WSGIServer)
+    # A connection that says nothing would otherwise keep a thread for ever.
+    handler = cast("type[StreamRequestHandler]", server.RequestHandlerClass)
+    server.RequestHandlerClass = type("Handler", (handler,), {"timeout": _SILENCE_SECONDS})
 
     def stop() -> None:
         server.shutdown()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from regard.atomic import write_text
@@ -36,6 +38,7 @@ def serve(settings: ServerSettings) -> int:
         the exit code: 0 after a requested stop, 1 if the server could not start.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    _raise_descriptor_limit()
     writer = logs.configure(settings)
     # Pillow's warnings about odd pictures would bypass the log; the caller is told what matters.
     warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -93,6 +96,14 @@ async def _serve(settings: ServerSettings, writer: LogWriter) -> None:
         _remove(settings.port_file)
         await application.close()
     logs.write(_log, logging.INFO, "stopped", {})
+
+
+def _raise_descriptor_limit() -> None:
+    """Take as many file descriptors, and so connections, as the machine allows this process: often only 1,024 are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):  # Some systems have a hard limit that cannot be reached.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _announce(application: Application) -> None:

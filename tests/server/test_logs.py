@@ -113,3 +113,16 @@ def test_a_full_disk_ends_no_thread() -> None:
         writer.emit(logging.LogRecord("regard.test", logging.INFO, "", 0, "line", None, None))
         writer.flush()
     assert len(tries) == 2
+
+
+class ExecuteBatchError(Exception):
+    """As gRPC calls it."""
+
+
+@pytest.mark.parametrize(("error", "logged"), [(ExecuteBatchError(), 0), (ValueError(), 1)])
+def test_a_caller_who_leaves_while_an_error_is_sent_is_no_error_of_ours(error: Exception, logged: int) -> None:
+    written: list[str] = []
+    writer = logs.configure(ServerSettings(), written.append)
+    logging.getLogger("grpc._cython.cygrpc").error("raised in core", exc_info=error)
+    writer.flush()
+    assert len(written) == logged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import urllib.request
 
 import pytest
@@ -73,3 +74,11 @@ def test_the_page_is_served_and_a_second_one_on_its_port_is_refused() -> None:
             serve_metrics(Metrics(), f"127.0.0.1:{port}")
     finally:
         stop()
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.server.metrics._SILENCE_SECONDS", 0.1)
+    port, stop = serve_metrics(Metrics(), "127.0.0.1:0")
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as silent:
+        assert silent.recv(1) == b""
+    stop()

@@ -295,7 +295,8 @@ def call_until_refused(channel: grpc.Channel) -> None:
         stub.Translate(translation_pb2.TranslateRequest(texts=["echo"]), timeout=PATIENCE)
 
 
-def test_a_process_says_where_it_serves_and_stops_gently_on_sigterm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
+def test_a_process_says_where_it_serves_and_stops_gently(tmp_path: Path, stop: signal.Signals) -> None:
     with process(tmp_path, "--grace", str(PATIENCE)) as server:
         port = server.ready()
         for texts in (2, 6, 18):
@@ -306,7 +307,7 @@ def test_a_process_says_where_it_serves_and_stops_gently_on_sigterm(tmp_path: Pa
         else:
             pytest.fail("no call was running when the signal was due")
         with channel:
-            server.process.send_signal(signal.SIGTERM)
+            server.process.send_signal(stop)
             with pytest.raises(grpc.RpcError, match="UNAVAILABLE"):
                 call_until_refused(channel)
             assert all(len(call.result().results) == texts for call in calls)
