@@ -125,6 +125,7 @@ def en_xx_everyday() -> Recipe:
         recipe,
         name="en_xx_everyday",
         starts_from="en_xx_aligned",
+        plain_text=True,
         batches=replace(
             recipe.batches,
             join=0.2,
