@@ -37,6 +37,7 @@ from regard.export.surgery.vocabularies import Vocabularies
 from regard.training.data.translation_data import Corpus
 from regard.training.data.vocabulary import BEGIN, END, PAD, UNKNOWN
 from regard.training.learning.checkpoint import Checkpoint, find, load
+from regard.training.learning.recipe import CaptionRecipe, Recipe
 from regard.training.models.captioner import Captioner
 from regard.training.models.transformer import Transformer
 from regard.training.recipes.catalogue import RECIPES
@@ -223,7 +224,12 @@ def _manifest(folder: Path, checkpoint: Checkpoint, settings: BuildSettings, por
             alignment_lag=checkpoint.alignment_lag,
         ),
         provenance=describe_origin(folder, checkpoint, licence=settings.licence),
+        text_rules=bundle_pb2.TextRules(plain_marks=True, capitals=True) if _reads_plain_text(recipe) else None,
     )
+
+
+def _reads_plain_text(recipe: Recipe | CaptionRecipe) -> bool:
+    return isinstance(recipe, Recipe) and recipe.plain_text
 
 
 def _alignment_heads(checkpoint: Checkpoint, ports: ModelPorts) -> Sequence[tuple[int, int]]:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from regard.client import Client, RegardCallError
+from regard.loadtest.accuracy.behaviour import Behaviour, behaviour_json, behaviour_text, measure_behaviour
 from regard.loadtest.accuracy.caption_quality import CaptionResult, measure_captions
 from regard.loadtest.accuracy.picture_sets import PictureSet, read_captions, read_flickr8k
 from regard.loadtest.accuracy.pointing import draw_things
@@ -22,12 +23,14 @@ from regard.loadtest.base.processes import Served, StartError, served, translato
 
 _LINKS_ALONE = "; alignments of source<TAB>target<TAB>links need neither, lines of links alone need both"
 _THINGS = 240
+_CASES = 60
 _EPILOG = """\
 examples:
   regard bench accuracy --tatoeba --beam 5
   regard bench accuracy --tatoeba --target fr --beam 5
   regard bench accuracy --source test.en --reference test.es --model mine
   regard bench accuracy --alignments gold.tsv
+  regard bench accuracy --behaviour
   regard bench accuracy --flickr8k --beam 5
   regard bench accuracy --captions mine.tsv
   regard bench accuracy --pointing --keep drawn/
@@ -65,6 +68,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="gold links i-j (sure) or i?j (possible): source<TAB>target<TAB>links, or links alone beside --reference",
     )
+    texts.add_argument(
+        "--behaviour",
+        type=int,
+        metavar="N",
+        nargs="?",
+        const=_CASES,
+        help=f"write up to N sentences ({_CASES}) of each kind that test names, figures, marks, negation, greetings "
+        "and length, and count which are kept; into es, fr and de without --target",
+    )
     pictures = parser.add_argument_group("pictures")
     pictures.add_argument(
         "--flickr8k", type=Path, metavar="DIR", nargs="?", const=Path(), help="Flickr8k; without DIR from REGARD_DATA"
@@ -78,7 +90,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         const=_THINGS,
         help=f"draw N pictures ({_THINGS}) of one thing and ask whether the map of its word peaks on it",
     )
-    pictures.add_argument("--seed", type=int, default=1, help="of the drawn pictures (1)")
+    pictures.add_argument("--seed", type=int, default=1, help="of the drawn pictures and the sentences (1)")
     pictures.add_argument("--keep", type=Path, metavar="DIR", help="write the drawn pictures there, to be looked at")
     which = parser.add_argument_group("how much")
     which.add_argument("--split", default="test", help="of Tatoeba or Flickr8k: train, valid or test (test)")
@@ -107,18 +119,26 @@ def command(arguments: Namespace) -> int:
         target_language=arguments.target,
     )
     try:
-        result = _caption(arguments, search) if _of_pictures(arguments) else _translate(arguments, search)
+        result = _measure(arguments, search)
     except (OSError, ValueError, StartError, RegardCallError) as problem:
         sys.stderr.write(f"regard bench accuracy: {problem}\n")
         return 1
     if isinstance(result, Result):
         found, text = translations_json(result), translations_text(result)
+    elif isinstance(result, Behaviour):
+        found, text = behaviour_json(result), behaviour_text(result)
     else:
         found, text = captions_json(result), captions_text(result)
     sys.stdout.write(json.dumps(found, indent=2) + "\n" if arguments.json else text)
     for line in result.failures:
         sys.stderr.write(f"not answered: {line}\n")
     return 1 if result.failures else 0
+
+
+def _measure(arguments: Namespace, search: Search) -> Result | Behaviour | CaptionResult:
+    if _of_pictures(arguments):
+        return _caption(arguments, search)
+    return _translate(arguments, search) if arguments.behaviour is None else _behave(arguments, search)
 
 
 def _of_pictures(arguments: Namespace) -> bool:
@@ -132,6 +152,10 @@ def _wrong(arguments: Namespace) -> str:
         return _wrong_pictures(arguments)
     if arguments.keep:
         return "--keep needs --pointing"
+    if arguments.behaviour is not None:
+        if any((arguments.source, arguments.reference, arguments.tatoeba, arguments.alignments, arguments.limit)):
+            return "--behaviour writes its own sentences; measure other texts apart"
+        return "" if arguments.behaviour > 0 else f"--behaviour must be at least 1, not {arguments.behaviour}"
     if arguments.source and arguments.tatoeba:
         return "name either --source or --tatoeba"
     if arguments.source and not arguments.reference:
@@ -141,14 +165,23 @@ def _wrong(arguments: Namespace) -> str:
         return "--reference needs --source"
     if not arguments.source and not arguments.tatoeba and not arguments.alignments:
         return (
-            "nothing to measure: name --source and --reference, --tatoeba or --alignments for texts, --flickr8k, "
-            "--captions or --pointing for pictures"
+            "nothing to measure: name --source and --reference, --tatoeba, --alignments or --behaviour for texts, "
+            "--flickr8k, --captions or --pointing for pictures"
         )
     return ""
 
 
 def _wrong_pictures(arguments: Namespace) -> str:
-    if any((arguments.source, arguments.reference, arguments.tatoeba, arguments.alignments, arguments.target)):
+    if any(
+        (
+            arguments.source,
+            arguments.reference,
+            arguments.tatoeba,
+            arguments.alignments,
+            arguments.target,
+            arguments.behaviour,
+        )
+    ):
         return "texts and pictures are for different models; measure one after the other"
     if arguments.flickr8k is not None and arguments.captions is not None:
         return "name either --flickr8k or --captions"
@@ -164,6 +197,12 @@ def _translate(arguments: Namespace, search: Search) -> Result:
     with _server(arguments) as server, Client(server.address if server else arguments.address) as client:
         client.wait_ready()
         return measure(client, search, pairs=pairs, gold=gold)
+
+
+def _behave(arguments: Namespace, search: Search) -> Behaviour:
+    with _server(arguments) as server, Client(server.address if server else arguments.address) as client:
+        client.wait_ready()
+        return measure_behaviour(client, search, count=arguments.behaviour, seed=arguments.seed)
 
 
 def _caption(arguments: Namespace, search: Search) -> CaptionResult:

@@ -81,12 +81,9 @@ def measure(client: Client, search: Search, *, pairs: TestSet | None, gold: Sequ
     if pairs is not None:
         distinct = tuple(dict.fromkeys(pairs.sources))
         began = time.monotonic()
-        translations = _each("translate", distinct, partial(_translate, client, search))
+        texts, model, failed = translate_all(client, search, distinct)
         per_second = len(distinct) / max(time.monotonic() - began, 1e-9)
-        answers = dict(zip(distinct, translations, strict=True))
-        failures += [f"{source[:60]!r}: {a.failure}" for source, a in answers.items() if a.failure]
-        model = next((answer.model for answer in translations), "")
-        texts = {source: answer.text for source, answer in answers.items()}
+        failures += failed
         figures += score(pairs, texts)
         if len(distinct) < len(pairs.sources):
             figures += score(group_references(pairs), texts)
@@ -99,6 +96,24 @@ def measure(client: Client, search: Search, *, pairs: TestSet | None, gold: Sequ
         figures.append(Figure("aer", rate, f"{len(gold)} aligned pairs", signature))
     return Result(
         model=model, search=search.told, figures=tuple(figures), texts_per_second=per_second, failures=tuple(failures)
+    )
+
+
+class Translated(NamedTuple):
+    """Translations by their source, who made them, and which texts have none and why; these are empty."""
+
+    texts: dict[str, str]
+    model: str
+    failures: list[str]
+
+
+def translate_all(client: Client, search: Search, sources: Sequence[str]) -> Translated:
+    """Translate distinct texts. Raises RegardCallError where a whole call fails."""
+    answers = dict(zip(sources, _each("translate", sources, partial(_translate, client, search)), strict=True))
+    return Translated(
+        {source: answer.text for source, answer in answers.items()},
+        next((answer.model for answer in answers.values()), ""),
+        [f"{source[:60]!r}: {answer.failure}" for source, answer in answers.items() if answer.failure],
     )
 
 

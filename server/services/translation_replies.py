@@ -54,7 +54,7 @@ def write_translation(
         filled = reply.segments.add()
         _fill_segment(filled, segment, result.timing)
         for hypothesis in result.hypotheses:
-            target = pipeline.render(hypothesis.tokens)
+            target = pipeline.render(hypothesis.tokens, capitals=segment.capitals)
             _fill_hypothesis(filled.hypotheses.add(), segment, hypothesis, target, attention)
         best.append(filled.hypotheses[0].text)
     if next(answers, None) is not None:

@@ -1,9 +1,10 @@
 """Tokenises text into ids with exact spans, and renders ids as text.
 
 Text is plain text: tags, placeholders and addresses are words like any other. Control characters and byte order marks
-count as white space. Characters that the vocabulary does not know, emoji among them, become <unk>, which models never
-write: they are missing from a translation, and the words around them are translated. A sentence of nothing else is not
-given to a model, which would make something up; its translation is empty.
+count as white space. A bundle may ask for more: typographic marks written plainly, sentences in capitals read in small
+letters; spans are those of the caller's text all the same. Characters that the vocabulary does not know, emoji among
+them, become <unk>, which models never write: they are missing from a translation, and the words around them are
+translated. A sentence of nothing else is not given to a model, which would make something up; its translation is empty.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from regard.server.request import Ids
 from regard.server.text.segmentation import Span, blank_invisible, drop_invisible, find_sentences
 from regard.server.text.spans import ByteOffsets, find_ends, partition
 from regard.server.text.word_grouping import TextToken, Word, group_tokens
+from regard.text.capitals import is_in_capitals, to_capitals, to_sentence
+from regard.text.typography import PlainText, write_plainly
 
 # A sentence with more characters than this for each token that it may have is refused before it is tokenised, which
 # takes time in proportion. Subwords have 3 to 5 characters on average.
@@ -37,6 +40,7 @@ class SourceSegment:
         tokens: one for each id; the end of sentence has the empty span [end, end). The others hold every character of
             the sentence but white space, once.
         words: runs of tokens; the end of sentence is the last one.
+        capitals: whether it is all in capitals, and was read in small letters.
         known: whether the vocabulary knows anything of it. If not, a model is not to be asked for a translation.
     """
 
@@ -45,6 +49,7 @@ class SourceSegment:
     end: int
     tokens: tuple[TextToken, ...]
     words: tuple[Word, ...]
+    capitals: bool
     known: bool
 
 
@@ -83,6 +88,7 @@ class TextPipeline:
         self._max_source_tokens = bundle.max_source_tokens
         self._max_target_tokens = bundle.max_target_tokens
         self._predictable = bundle.ports.predictable
+        self._rules = bundle.manifest.text_rules
         self._unknown_id = bundle.unknown_id
         self._end_id = bundle.eos_id
         self._silent = frozenset((bundle.pad_id, bundle.unknown_id, bundle.bos_id, bundle.eos_id))
@@ -133,6 +139,7 @@ class TextPipeline:
                     end=end,
                     tokens=tuple(tokens),
                     words=tuple(words),
+                    capitals=self._in_capitals(clean[span.start : span.end]),
                     known=known,
                 )
             )
@@ -154,8 +161,8 @@ class TextPipeline:
         parts.append(drop_invisible(raw[position:].decode()))
         return "".join(parts).strip()
 
-    def render(self, ids: Sequence[int] | Ids) -> RenderedTarget:
-        """Write ids, without end of sentence, as text.
+    def render(self, ids: Sequence[int] | Ids, *, capitals: bool = False) -> RenderedTarget:
+        """Write ids, without end of sentence, as text, in capitals if so asked.
 
         Special tokens say nothing. Ids must be entries of the vocabulary.
         """
@@ -177,6 +184,7 @@ class TextPipeline:
             starts.append(min(max(position - dropped, 0), len(text)))
             if index not in self._silent:
                 position = next(ends)
+        text = to_capitals(text) if capitals else text
         tokens, words = self._describe(text, Span(0, len(text)), listed, starts, ByteOffsets(text))
         return RenderedTarget(text=text, tokens=tuple(tokens), words=tuple(words))
 
@@ -215,14 +223,30 @@ class TextPipeline:
                 f"{where} has {len(sentence)} characters; the limit is {limit} tokens, "
                 f"and no more than {CHARACTERS_PER_TOKEN * limit} characters are tried",
             )
-        encoding = self._tokenizer.encode(sentence)
+        plain = self._make_ready(sentence)
+        encoding = self._tokenizer.encode(plain.text)
         count = len(encoding.ids) - 1
         if count + ending > limit:
             counted = "included" if ending else "not counted"
             raise InvalidRequest(
                 field, f"{where} has {count + ending} tokens; the limit is {limit}, end of sentence {counted}"
             )
-        return encoding.ids[:count], [start for start, _ in encoding.offsets[:count]]
+        places = (*plain.places, len(sentence))
+        return encoding.ids[:count], [places[start] for start, _ in encoding.offsets[:count]]
+
+    def _make_ready(self, sentence: str) -> PlainText:
+        """Write a sentence as the model is to read it, by the rules of its bundle."""
+        if self._in_capitals(sentence):
+            sentence = to_sentence(sentence)
+        if self._rules.plain_marks:
+            plain = write_plainly(sentence)
+            # Of nothing but invisible marks something has to stay, or the sentence would have no token.
+            if plain.text.strip():
+                return plain
+        return PlainText(text=sentence, places=tuple(range(len(sentence))))
+
+    def _in_capitals(self, sentence: str) -> bool:
+        return self._rules.capitals and is_in_capitals(sentence)
 
     def _describe(
         self, text: str, span: Span, ids: Sequence[int], starts: Sequence[int], offsets: ByteOffsets

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from regard.training.data.augmentation import AugmentConfig, pools, vary
 from regard.training.data.vocabulary import BEGIN, PAD, UNKNOWN, Vocabulary
 
 SPLITS = ("train", "valid", "test")
@@ -59,9 +60,11 @@ class BatchConfig:
     plain: float = 0.0  # probability of a source in small letters, without its last full stop
     longest: int = 128  # tokens on either side; longer pairs are left out
     pairs: int | None = None  # of each language in an epoch, in turn over many; None: all there are
+    augment: AugmentConfig | None = None  # how names, figures, marks and slips are varied; None: not at all
+    subword_dropout: float = 0.0  # probability of a merge of subwords not to happen in sources that are varied
 
     def __post_init__(self) -> None:
-        for name in ("join", "upper", "plain"):
+        for name in ("join", "upper", "plain", "subword_dropout"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, but a probability lies between 0 and 1.")
         if self.longest < 1 or self.tokens < self.longest:
@@ -122,6 +125,10 @@ class TranslationData:
         self._languages: dict[str, list[int]] = {}
         for place, pair in enumerate(corpus.train):
             self._languages.setdefault(pair.language, []).append(place)
+        self._pools = {
+            language: pools(corpus.train, places) for language, places in self._languages.items() if config.augment
+        }
+        self._dropping = vocabulary.dropping(config.subword_dropout) if config.subword_dropout else vocabulary
         self._train = self._encode(corpus.train)
         self._valid = self._encode(corpus.valid)
 
@@ -133,7 +140,7 @@ class TranslationData:
     def train(self, epoch: int) -> Batches:
         """Return the batches of an epoch: the same for the same seed and epoch, in another order for any other."""
         rng = random.Random(f"{self._seed} {epoch}")  # noqa: S311  shuffling, not secrets
-        examples = self._joined(self._varied(self._chosen(epoch), rng), rng)
+        examples = self._joined(self._varied(self._redrawn(self._chosen(epoch), rng), rng), rng)
         batches = bucket(examples, self._config.tokens)
         rng.shuffle(batches)
         return Batches(batches)
@@ -142,8 +149,8 @@ class TranslationData:
         """Return the validation pairs, sorted by length and as they are."""
         return Batches(bucket(self._valid, self._config.tokens))
 
-    def _encode(self, pairs: Sequence[Pair]) -> list[Example]:
-        sources = self._vocabulary.encode_all([pair.source for pair in pairs])
+    def _encode(self, pairs: Sequence[Pair], of_sources: Vocabulary | None = None) -> list[Example]:
+        sources = (of_sources or self._vocabulary).encode_all([pair.source for pair in pairs])
         for source, pair in zip(sources, pairs, strict=True):
             source[-1] = self._vocabulary.end(pair.language)
         targets = self._vocabulary.encode_all([pair.target for pair in pairs])
@@ -166,6 +173,23 @@ class TranslationData:
                 first += len(part)
         return chosen
 
+    def _redrawn(self, chosen: Sequence[int], rng: random.Random) -> list[int]:
+        """Return the chosen ones, some of which gave way to pairs with figures and to short ones of their language."""
+        augment = self._config.augment
+        if augment is None:
+            return list(chosen)
+        drawn: list[int] = []
+        for index in chosen:
+            figures, short = self._pools[self._corpus.train[index].language]
+            draw = rng.random()
+            if figures and draw < augment.more_figures:
+                drawn.append(rng.choice(figures))
+            elif short and augment.more_figures <= draw < augment.more_figures + augment.more_short:
+                drawn.append(rng.choice(short))
+            else:
+                drawn.append(index)
+        return drawn
+
     def _varied(self, chosen: Sequence[int], rng: random.Random) -> list[Example]:
         """Return the chosen examples in a random order, some of them written otherwise."""
         examples = [self._train[index] for index in chosen]
@@ -177,7 +201,11 @@ class TranslationData:
                 changed[place] = pair._replace(source=pair.source.upper(), target=pair.target.upper())
             elif draw < self._config.upper + self._config.plain:
                 changed[place] = pair._replace(source=pair.source.lower().removesuffix("."))
-        for place, example in zip(changed, self._encode(list(changed.values())), strict=True):
+            elif self._config.augment is not None:
+                source, target = vary(*pair, self._config.augment, rng)
+                changed[place] = pair._replace(source=source, target=target)
+        again = self._encode(list(changed.values()), self._dropping)
+        for place, example in zip(changed, again, strict=True):
             examples[place] = example
         rng.shuffle(examples)
         longest = self._config.longest

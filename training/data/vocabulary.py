@@ -126,6 +126,15 @@ class Vocabulary:
             raise ValueError(f"The vocabulary has no entry for the target language {language}.")
         return found
 
+    def dropping(self, probability: float) -> "Vocabulary":
+        """Return a vocabulary that leaves out merges at random (BPE-dropout, Provilkov et al. 2020).
+
+        The same text becomes other subwords every time. Nothing seeds it.
+        """
+        settings = json.loads(self.tokenizer.to_str())
+        settings["model"]["dropout"] = probability
+        return Vocabulary(Tokenizer.from_str(json.dumps(settings)))
+
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids that end in </s>."""
         return self.tokenizer.encode(text).ids

@@ -45,6 +45,7 @@ class Recipe:
     fit: FitConfig
     measured_sources: int = 500  # validation sources translated after each epoch
     alignments: tuple[GoldAlignments, ...] = ()
+    plain_text: bool = False  # whether bundles ask for plain marks, and for capitals to be read as small letters
     licence: str  # of the weights: the terms of the data that they learn from
     known_limits: str = ""  # sentences for the model card: what the model has seen, and where not to trust it
     starts_from: str | None = None  # the recipe whose finished run it is meant to go on from

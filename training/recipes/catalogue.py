@@ -25,6 +25,7 @@ from regard.training.recipes.toys import (
 from regard.training.recipes.translation import (
     en_es_rnn,
     en_xx_aligned,
+    en_xx_everyday,
     en_xx_transformer,
     multi30k_attention,
     multi30k_attention_rewarded,
@@ -41,6 +42,7 @@ TRANSLATION_RECIPES: Mapping[str, Callable[[], Recipe]] = {
         en_es_rnn,
         en_xx_transformer,
         en_xx_aligned,
+        en_xx_everyday,
         multi30k_plain,
         multi30k_fixed,
         multi30k_attention,

@@ -112,6 +112,52 @@ def en_xx_aligned() -> Recipe:
     )
 
 
+def en_xx_everyday() -> Recipe:
+    """English to Spanish, French and German, taught what people write: names, figures, marks, slips, long sentences.
+
+    It goes on from a run of en_xx_aligned, or from what was recovered of its bundle, and keeps on teaching its head.
+    """
+    from regard.training.data.augmentation import AugmentConfig
+    from regard.training.learning.fit import FitConfig
+
+    recipe = en_xx_aligned()
+    return replace(
+        recipe,
+        name="en_xx_everyday",
+        starts_from="en_xx_aligned",
+        plain_text=True,
+        batches=replace(
+            recipe.batches,
+            join=0.2,
+            upper=0.03,
+            plain=0.05,
+            pairs=10_000,
+            subword_dropout=0.03,
+            augment=AugmentConfig(
+                names=0.6,
+                figures=0.9,
+                marks=0.06,
+                apostrophes=0.05,
+                typos=0.06,
+                titles=0.02,
+                more_figures=0.2,
+                more_short=0.1,
+            ),
+        ),
+        fit=FitConfig(
+            epochs=30,
+            learning_rate=3e-4,
+            warm_up=0.03,
+            average_decay=0.998,
+            patience=12,
+            monitor="valid_chrf",
+            higher_is_better=True,
+            seed=3,  # other batches than the runs that it goes back to
+        ),
+        measured_sources=150,
+    )
+
+
 def multi30k_plain() -> Recipe:
     """Multi30k English to German, recurrent without attention: the first decoder state carries the sentence."""
     from regard.training.models.rnn import Rnn

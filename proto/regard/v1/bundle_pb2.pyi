@@ -156,6 +156,7 @@ class Bundle(_message.Message):
     PROVENANCE_FIELD_NUMBER: _builtins.int
     IMAGE_FIELD_NUMBER: _builtins.int
     TARGET_VOCABULARIES_FIELD_NUMBER: _builtins.int
+    TEXT_RULES_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
     """1. A reader refuses any other."""
     name: _builtins.str
@@ -197,6 +198,10 @@ class Bundle(_message.Message):
     def target_vocabularies(self) -> _containers.RepeatedCompositeFieldContainer[Global___TargetVocabulary]:
         """Of a model of several target languages: the tokens of each, in which a step can choose among fewer than all."""
 
+    @_builtins.property
+    def text_rules(self) -> Global___TextRules:
+        """How text is made ready for the model; it gets text as it is where this is missing."""
+
     def __init__(
         self,
         *,
@@ -217,14 +222,41 @@ class Bundle(_message.Message):
         provenance: Global___Provenance | None = ...,
         image: Global___ImageInput | None = ...,
         target_vocabularies: _abc.Iterable[Global___TargetVocabulary] | None = ...,
+        text_rules: Global___TextRules | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "image", b"image", "limits", b"limits", "provenance", b"provenance", "tokenizer", b"tokenizer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "image", b"image", "limits", b"limits", "provenance", b"provenance", "text_rules", b"text_rules", "tokenizer", b"tokenizer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "default_profile", b"default_profile", "default_profile_reason", b"default_profile_reason", "description", b"description", "files", b"files", "format_version", b"format_version", "image", b"image", "limits", b"limits", "name", b"name", "profiles", b"profiles", "provenance", b"provenance", "source_languages", b"source_languages", "target_languages", b"target_languages", "target_vocabularies", b"target_vocabularies", "task", b"task", "tokenizer", b"tokenizer", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "default_profile", b"default_profile", "default_profile_reason", b"default_profile_reason", "description", b"description", "files", b"files", "format_version", b"format_version", "image", b"image", "limits", b"limits", "name", b"name", "profiles", b"profiles", "provenance", b"provenance", "source_languages", b"source_languages", "target_languages", b"target_languages", "target_vocabularies", b"target_vocabularies", "task", b"task", "text_rules", b"text_rules", "tokenizer", b"tokenizer", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Bundle: _TypeAlias = Bundle  # noqa: Y015
+
+@_typing.final
+class TextRules(_message.Message):
+    """What is done to a text before a model reads it, and to what it writes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAIN_MARKS_FIELD_NUMBER: _builtins.int
+    CAPITALS_FIELD_NUMBER: _builtins.int
+    plain_marks: _builtins.bool
+    """Typographic marks become plain ones, invisible ones are dropped."""
+    capitals: _builtins.bool
+    """A sentence in capitals is read in small letters, and its translation is written in capitals."""
+    def __init__(
+        self,
+        *,
+        plain_marks: _builtins.bool = ...,
+        capitals: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capitals", b"capitals", "plain_marks", b"plain_marks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TextRules: _TypeAlias = TextRules  # noqa: Y015
 
 @_typing.final
 class TargetVocabulary(_message.Message):

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from regard.server.errors import InvalidRequest
 from regard.server.text.segmentation import blank_invisible
 from regard.server.text.tokenization import RenderedTarget, SourceSegment, TextPipeline
+from regard.v1 import bundle_pb2
 
 
 @pytest.fixture(scope="module")
@@ -361,3 +362,50 @@ def test_threads_do_not_disturb_each_other(pipeline: TextPipeline) -> None:
     for thread in threads:
         thread.join()
     assert found == {index: {ids} for index, ids in enumerate(expected)}
+
+
+def with_rules(tokenizer: Path) -> TextPipeline:
+    """A pipeline whose bundle asks for plain marks and for capitals to be read as small letters."""
+    manifest = bundle_pb2.Bundle()
+    manifest.CopyFrom(bundle_with(tokenizer).manifest)
+    manifest.text_rules.plain_marks = manifest.text_rules.capitals = True
+    return TextPipeline(bundle_with(tokenizer, manifest=manifest))
+
+
+@pytest.mark.parametrize(
+    ("marked", "plain"),
+    [
+        ("Don\u2019t you know?", "Don't you know?"),
+        ("Then we drove to the la\u00adke.", "Then we drove to the lake."),
+        ("Then\u00a0we drove\u200b.", "Then we drove."),
+        ("DON'T YOU KNOW?", "Don't you know?"),
+    ],
+)
+def test_a_bundle_that_asks_for_it_reads_marks_as_plain_ones(
+    subwords: Path, pipeline: TextPipeline, marked: str, plain: str
+) -> None:
+    (segment,) = with_rules(subwords).prepare(marked)
+    (expected,) = pipeline.prepare(plain)
+    assert segment.ids.tolist() == expected.ids.tolist()
+    check_segments(marked, (segment,))
+
+
+def test_a_bundle_that_does_not_ask_reads_marks_as_they_are(pipeline: TextPipeline) -> None:
+    (segment,) = pipeline.prepare("DON\u2019T YOU KNOW?")
+    (plain,) = pipeline.prepare("Don't you know?")
+    assert segment.ids.tolist() != plain.ids.tolist()
+    assert not segment.capitals
+
+
+@given(text=st.text(max_size=60))
+@settings(max_examples=60)
+def test_spans_hold_every_character_whatever_is_normalised(subwords: Path, text: str) -> None:
+    check_segments(text, with_rules(subwords).prepare(text))
+
+
+def test_an_answer_to_capitals_is_in_capitals_with_its_spans(subwords: Path) -> None:
+    pipeline = with_rules(subwords)
+    ids = pipeline.encode_target("garçon a mangé").ids
+    rendered = pipeline.render(ids, capitals=True)
+    assert rendered.text == "GARÇON A MANGÉ"
+    assert words_of(rendered.text, rendered) == ["GARÇON", "A", "MANGÉ"]
