@@ -38,7 +38,7 @@ One core for one thread, so that nothing else is measured: taskset -c 0 regard b
 
 examples:
   regard bench engine --checkpoint runs/en_xx/best --bundle bundles/en-xx/1 --json engine.json --plot engine.png
-  regard bench engine --checkpoint runs/en_xx/best --rows 32 --beams 1 --precisions int8 --profile
+  regard bench engine --checkpoint checkpoints/en-xx-1 --rows 32 --beams 1 --precisions int8 --profile
   regard bench engine --from-json docs/engine.json --page docs/results.md --plot docs/images/engine.png
 """
 
@@ -129,7 +129,7 @@ def _measure(arguments: Namespace) -> dict[str, Any]:
         )
         described = ours.ask("describe")
         precisions = _precisions(arguments, described)
-        _check_weights(arguments, described)
+        check_weights(arguments.checkpoint, arguments.bundle, described["checkpoint_sha256"])
         theirs = stack.enter_context(_ctranslate2(arguments, _vocabulary_map(arguments, described, stack)))
         sentences = _sentences(arguments, ours)
         plan = Plan(
@@ -233,10 +233,15 @@ def _precisions(arguments: Namespace, described: dict[str, Any]) -> list[str]:
     return kept
 
 
-def _check_weights(arguments: Namespace, described: dict[str, Any]) -> None:
-    digest = sha256((arguments.checkpoint / "model.safetensors").read_bytes()).hexdigest()
-    if digest != described["checkpoint_sha256"]:
-        raise ValueError(f"{arguments.bundle} was not made of the weights in {arguments.checkpoint}")
+def check_weights(checkpoint: Path, bundle: Path, digest: str) -> None:
+    """Raise ValueError unless a bundle, made of weights with this SHA-256, was made of a checkpoint, or it of the bundle.
+
+    A checkpoint that was recovered from a bundle holds its weights as storage rounded them.
+    """
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    recovered = config.get("provenance", {}).get("recovered_from", {}).get("checkpoint_sha256")
+    if digest not in (sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest(), recovered):
+        raise ValueError(f"{bundle} was not made of the weights in {checkpoint}")
 
 
 def _workers(arguments: Namespace) -> list[int]:

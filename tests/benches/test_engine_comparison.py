@@ -5,6 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.bundles import NULL
 
-from regard.benches.engine.command import add_arguments, command
+from regard.benches.engine.command import add_arguments, check_weights, command
 from regard.benches.engine.comparison import Agreement, Measured, agreement, compare, compare_answers
 from regard.benches.engine.figures import as_json, join, tables
 from regard.benches.engine.paired_ratios import Ratio, paired_ratio, turns
@@ -297,3 +298,15 @@ def test_a_bundle_without_a_precision_to_compare_is_refused(tmp_path: Path, caps
     found = ["--checkpoint", str(tmp_path), "--ctranslate2-python", sys.executable]
     assert command(parsed(*found, "--bundle", NULL, "--precisions", "int8")) == 1
     assert "has no int8 for the engine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recovered", [False, True])
+def test_engines_are_compared_with_the_same_weights_alone(tmp_path: Path, recovered: bool) -> None:
+    weights = b"weights"
+    digest = "ab" * 32 if recovered else sha256(weights).hexdigest()
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    provenance = {"recovered_from": {"checkpoint_sha256": digest}} if recovered else {}
+    (tmp_path / "config.json").write_text(json.dumps({"provenance": provenance}), encoding="utf-8")
+    check_weights(tmp_path, Path("models/en-xx/1"), digest)
+    with pytest.raises(ValueError, match="models/en-xx/1 was not made of the weights in"):
+        check_weights(tmp_path, Path("models/en-xx/1"), "cd" * 32)
