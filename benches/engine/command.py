@@ -234,7 +234,7 @@ def _precisions(arguments: Namespace, described: dict[str, Any]) -> list[str]:
 
 
 def check_weights(checkpoint: Path, bundle: Path, digest: str) -> None:
-    """Raise ValueError unless a bundle, made of weights with this SHA-256, was made of a checkpoint, or it of the bundle.
+    """Raise ValueError unless a bundle, made of weights with this SHA-256, and a checkpoint have the same weights.
 
     A checkpoint that was recovered from a bundle holds its weights as storage rounded them.
     """
