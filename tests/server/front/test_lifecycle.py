@@ -243,7 +243,8 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, ctrl_c),
+            # Whatever the parent of the tests ignores, as `nohup` does SIGHUP.
+            preexec_fn=lambda: (signal.signal(signal.SIGINT, ctrl_c), signal.signal(signal.SIGHUP, signal.SIG_DFL)),
         )
 
     def ready(self) -> int:
